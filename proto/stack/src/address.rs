@@ -176,6 +176,7 @@ impl Addresses {
     }
 
     /// Removes an address. An advertisement may bring the same address again.
+    //= rfc7527#4.1-4
     pub fn remove(&mut self, address: Ipv6Addr, now: Instant) {
         self.take_out(address);
         self.prune(now);

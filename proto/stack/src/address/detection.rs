@@ -58,6 +58,7 @@ impl Addresses {
     ///
     /// # Errors
     /// [`Drop::NotOurs`] if the interface has not this address.
+    //= rfc7527#4.2-3
     //= rfc4862#5.4.3-1
     //= rfc4861#7.2.3-1
     pub fn handle_solicitation(
@@ -131,6 +132,7 @@ impl Addresses {
         due.into_iter().for_each(|address| self.on_detection_timeout(address, now));
     }
 
+    //= rfc7527#3.1-1
     //= rfc4862#5.4.2-1
     fn on_detection_timeout(&mut self, address: Ipv6Addr, now: Instant) {
         let Some(entry) = self.entries.get_mut(&address) else { return };
@@ -164,6 +166,7 @@ impl Addresses {
     }
 
     /// Sends the first of `probes` probes.
+    //= rfc7527#4.1-1 rfc7527#4.1-2
     fn probe(&mut self, address: Ipv6Addr, probes: u8, now: Instant) {
         let Some(entry) = self.entries.get_mut(&address) else { return };
         // RFC 7527 s4.1: "each Enhanced DAD probe uses a different nonce."
@@ -208,6 +211,7 @@ impl Addresses {
     }
 
     /// Another node has the address (RFC 4862 s5.4.5).
+    //= rfc7527#4.2-4
     //= rfc4862#5.4.5-1
     fn on_duplicate(&mut self, address: Ipv6Addr, now: Instant) {
         let Some(entry) = self.entries.get(&address) else { return };

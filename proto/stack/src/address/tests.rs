@@ -183,6 +183,7 @@ fn equal_seeds_and_inputs_give_equal_outputs() {
     assert_ne!(record(1), record(2));
 }
 
+//= rfc7527#4.1-4 (test)
 //= rfc4862#5.4-1 rfc4862#5.4-3 (test)
 //= rfc4861#7.2.1-2 (test)
 #[test]

@@ -258,6 +258,7 @@ impl Wire {
     }
 
     /// The frame of a solicitation for an address that the interface wants (RFC 4862 s5.4.2).
+    //= rfc7527#4.1-3
     //= rfc4861#4.3-4
     fn probe(&self, target: Ipv6Addr, nonce: Option<&[u8; 6]>) -> PacketBuf {
         let options = nonce.map(|nonce| NdOption::Nonce(nonce));

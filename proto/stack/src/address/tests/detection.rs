@@ -43,6 +43,7 @@ fn the_first_probe_has_a_random_delay_up_to_a_second() {
 }
 
 // RFC 4862 s5.4.2: DupAddrDetectTransmits probes, RetransTimer apart; zero turns detection off (s5.1).
+//= rfc7527#3.1-1 (test)
 //= rfc4862#5.1-1 (test)
 #[test]
 fn the_number_of_probes_and_their_time_are_configurable() {
@@ -65,6 +66,7 @@ fn the_number_of_probes_and_their_time_are_configurable() {
 }
 
 // RFC 4862 s5.4.3, s5.4.4, RFC 7527 s4.2: each state and each message.
+//= rfc7527#4.1-1 rfc7527#4.2-3 rfc7527#4.2-4 (test)
 //= rfc4862#5.4.3-1 rfc4862#5.4.5-1 (test)
 //= rfc4861#7.2.3-1 (test)
 #[test]
@@ -173,6 +175,7 @@ fn without_nonces_each_probe_of_the_address_is_of_another_node() {
 }
 
 // RFC 7527 s4.1.
+//= rfc7527#4.1-2 (test)
 #[test]
 fn own_probes_that_come_back_draw_three_more_until_none_comes_back() {
     let mut addresses = probing(config(Mode::Stable));

@@ -248,6 +248,7 @@ fn a_redirect_to_the_destination_makes_it_on_link() {
 }
 
 // RFC 7527 s4.1.
+//= rfc7527#4.1-1 rfc7527#4.1-3 (test)
 #[test]
 fn each_probe_has_a_nonce_of_its_own() {
     let mut link = configured();
