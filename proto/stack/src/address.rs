@@ -231,6 +231,7 @@ impl Addresses {
 
     /// An assigned link-local address whose detection has ended. RFC 4429 s3.2: an optimistic address is no source of
     /// messages with a link-layer address.
+    //= rfc4429#3.2-1 rfc4429#3.2-2 rfc4429#3.2-4
     #[must_use]
     pub fn link_local(&self) -> Option<Ipv6Addr> {
         let all = self.entries.range(LINK_LOCAL.address()..).take_while(|_| !self.is_disabled);

@@ -58,6 +58,7 @@ impl Addresses {
     ///
     /// # Errors
     /// [`Drop::NotOurs`] if the interface has not this address.
+    //= rfc4429#3.3-7 rfc4429#3.3-9 rfc4429#3.3-10
     //= rfc7527#4.2-3
     //= rfc4862#5.4.3-1
     //= rfc4861#7.2.3-1
@@ -99,6 +100,7 @@ impl Addresses {
     }
 
     /// Begins detection after a random time up to `delay`.
+    //= rfc4429#3.1-1 rfc4429#3.1-2 rfc4429#3.2-5 rfc4429#3.3-1 rfc4429#3.3-2 rfc4429#3.3-5
     //= rfc4862#5.4.2-2
     pub(super) fn detect(&mut self, address: Ipv6Addr, delay: Duration, now: Instant) {
         let is_optimistic = self.config.optimistic && self.knows_router;
@@ -155,6 +157,7 @@ impl Addresses {
     }
 
     /// RFC 4862 s5.4.2: the interface joins the group of the address before its first probe.
+    //= rfc4429#3.3-4
     //= rfc4862#5.4.2-1
     //= rfc4861#7.2.1-1 rfc4861#7.2.1-2 rfc4861#7.2.1-3
     fn join(&mut self, address: Ipv6Addr) {
@@ -211,6 +214,7 @@ impl Addresses {
     }
 
     /// Another node has the address (RFC 4862 s5.4.5).
+    //= rfc4429#3.3-8
     //= rfc7527#4.2-4
     //= rfc4862#5.4.5-1
     fn on_duplicate(&mut self, address: Ipv6Addr, now: Instant) {

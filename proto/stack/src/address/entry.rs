@@ -148,6 +148,7 @@ impl Entry {
         }
     }
 
+    //= rfc4429#3.3-6
     pub(super) const fn state(&self) -> State {
         match self.detection {
             Detection::Unique if self.is_deprecated => State::Deprecated,

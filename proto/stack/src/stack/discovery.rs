@@ -353,6 +353,7 @@ impl Wire {
     }
 
     /// The frame of a Neighbor Solicitation for another node's address.
+    //= rfc4429#3.2-4
     //= rfc4861#7.2.2-1
     fn solicit(
         &self,

@@ -66,6 +66,7 @@ fn the_number_of_probes_and_their_time_are_configurable() {
 }
 
 // RFC 4862 s5.4.3, s5.4.4, RFC 7527 s4.2: each state and each message.
+//= rfc4429#3.3-7 rfc4429#3.3-9 rfc4429#3.3-10 (test)
 //= rfc7527#4.1-1 rfc7527#4.2-3 rfc7527#4.2-4 (test)
 //= rfc4862#5.4.3-1 rfc4862#5.4.5-1 (test)
 //= rfc4861#7.2.3-1 (test)
@@ -326,6 +327,8 @@ fn the_address_after_a_duplicate_is_used_when_the_link_comes_back() {
 }
 
 // RFC 4429 s3.1, s3.3.
+//= rfc4429#3.1-1 rfc4429#3.1-2 rfc4429#3.2-5 rfc4429#3.3-1 rfc4429#3.3-2 rfc4429#3.3-4 (test)
+//= rfc4429#3.3-5 rfc4429#3.3-6 (test)
 #[test]
 fn addresses_are_optimistic_only_if_a_router_is_known_and_they_are_not_manual() {
     let optimistic = Config { optimistic: true, ..config(Mode::Stable) };
@@ -357,6 +360,7 @@ fn addresses_are_optimistic_only_if_a_router_is_known_and_they_are_not_manual() 
 }
 
 // RFC 4429 s3.3: an optimistic address that is a duplicate is deconfigured.
+//= rfc4429#3.3-8 (test)
 #[test]
 fn an_optimistic_address_that_is_a_duplicate_is_removed() {
     let mut addresses = ready(Config { optimistic: true, ..config(Mode::Stable) });
@@ -370,6 +374,7 @@ fn an_optimistic_address_that_is_a_duplicate_is_removed() {
 }
 
 // RFC 4429 s3.2.
+//= rfc4429#3.2-1 rfc4429#3.2-2 rfc4429#3.2-4 (test)
 #[test]
 fn an_optimistic_link_local_address_is_no_source_of_messages() {
     let mut addresses = ready(Config { optimistic: true, ..config(Mode::Stable) });

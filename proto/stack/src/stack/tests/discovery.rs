@@ -266,6 +266,7 @@ fn each_probe_has_a_nonce_of_its_own() {
 }
 
 // RFC 4429 s3.2.
+//= rfc4429#3.2-4 (test)
 #[test]
 fn an_optimistic_address_does_not_solicit() {
     let mut link = Link::new(Config::default());
