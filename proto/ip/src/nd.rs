@@ -233,6 +233,7 @@ impl Body {
 }
 
 impl RouterAdvertisement {
+    //= rfc4191#2.2-4
     //= rfc4861#4.2-3 rfc4861#6.1.2-2
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let [hop_limit, flags] = reader.array()?;

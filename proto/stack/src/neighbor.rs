@@ -433,6 +433,7 @@ pub const MAX_UNICAST_SOLICIT: u8 = 3;
 /// Time in the state DELAY (RFC 4861 s10).
 pub const DELAY_FIRST_PROBE_TIME: Duration = Duration::from_secs(5);
 /// Least time between probes of an unreachable router that the host would prefer (RFC 4191 s3.5).
+//= rfc4191#3.5-3
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

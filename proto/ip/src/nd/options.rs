@@ -159,6 +159,7 @@ impl PrefixInformation {
         out.extend(self.prefix.address().octets());
     }
 
+    //= rfc4191#2.3-2
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let [length, flags] = reader.array()?;
         let [valid, preferred] = [reader.u32()?, reader.u32()?].map(from_seconds);
@@ -259,6 +260,7 @@ fn packet_in(octets: &[u8]) -> &[u8] {
     }
 }
 
+//= rfc4191#2.3-4
 //= rfc4861#4.6.2-8
 fn prefix(address: Ipv6Addr, length: u8) -> Result<Prefix, Malformed> {
     if length > 128 {

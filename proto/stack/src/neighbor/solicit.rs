@@ -19,6 +19,7 @@ pub(super) enum Fate {
 
 impl Entry {
     /// Asks an unreachable router whether it is back.
+    //= rfc4191#3.5-1 rfc4191#3.5-3
     pub(super) fn on_probe(&mut self, context: &mut Context<'_>) {
         let is_unreachable = self.state(context.now) == State::Unreachable;
         let is_due = self.solicited.is_none_or(|at| context.now.since(at) >= PROBE_INTERVAL);

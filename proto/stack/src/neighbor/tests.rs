@@ -228,6 +228,7 @@ fn senders_learn_that_nobody_tells_a_new_link_layer_address() {
     assert!((6..=20).contains(&told), "{told}");
 }
 
+//= rfc4191#3.5-3 (test)
 #[test]
 fn a_router_that_is_gone_is_asked_at_most_once_a_minute_whether_it_is_back() {
     // RFC 4191 s3.5.

@@ -183,6 +183,7 @@ impl Destinations {
     }
 
     /// Forgets all redirects, because routes have changed: RFC 4191 s3.3 demands that next hops are determined anew.
+    //= rfc4191#3.3-1
     pub fn forget_redirects(&mut self) {
         self.redirects.remove_all(|_, _| true);
     }

@@ -90,6 +90,7 @@ impl Routers {
         self.note_parameters(before != self.parameters);
     }
 
+    //= rfc4191#2.2-2 rfc4191#2.2-5
     //= rfc4861#4.2-4
     fn on_default_route(
         &mut self,
@@ -255,6 +256,7 @@ fn is_default_route(option: &NdOption<'_>) -> bool {
 }
 
 /// RFC 4191 s2.3: "If the Reserved (10) value is received, the Route Information Option MUST be ignored."
+//= rfc4191#2.3-3
 fn is_usable(route: &RouteInformation) -> bool {
     route.preference != RouterPreference::Reserved
 }

@@ -179,6 +179,7 @@ fn a_default_router_stays_for_its_lifetime() {
     assert_eq!((next_hops(&routers, FAR), routers.routers().count()), (vec![], 0));
 }
 
+//= rfc4191#2.2-2 (test)
 //= rfc4861#4.2-4 rfc4861#7.2.5-9 rfc4861#7.3.3-6 (test)
 #[test]
 fn a_router_goes_with_a_lifetime_of_zero_or_when_it_becomes_a_host() {
@@ -220,6 +221,7 @@ fn messages_that_are_no_advertisement_of_a_router_change_nothing() {
 }
 
 // RFC 4191 s2.2, s2.3, s3.1, and its example in s3.6.
+//= rfc4191#2.3-3 (test)
 #[test]
 fn routes_have_preferences_and_the_longest_prefix_is_first() {
     let mut routers = seeded(1);
@@ -250,6 +252,7 @@ fn routes_have_preferences_and_the_longest_prefix_is_first() {
     assert_eq!(routers.routers().collect::<Vec<_>>(), [w]);
 }
 
+//= rfc4191#2.2-5 (test)
 #[test]
 fn the_reserved_preference_of_a_router_is_medium() {
     let mut routers = seeded(1);

@@ -141,6 +141,7 @@ impl Stack {
         true
     }
 
+    //= rfc4191#3.3-1
     //= rfc4861#6.3.5-1
     fn settle_routers(&mut self, index: usize, now: Instant) -> bool {
         let Some(wire) = self.wires.get_mut(index) else { return false };

@@ -215,6 +215,7 @@ impl Stack {
     }
 
     /// The way by a router. Each packet asks, so the list of routes keeps its memory.
+    //= rfc4191#3.5-2
     fn way_by_router(
         &mut self,
         destination: Ipv6Addr,

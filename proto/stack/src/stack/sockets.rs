@@ -219,6 +219,7 @@ impl Stack {
     }
 
     /// The error for a packet that was not sent.
+    //= rfc4191#3.2-1
     fn unsent(&mut self, drop: Drop) -> Error {
         self.drops.count(drop);
         if matches!(drop, Drop::NoRoute | Drop::NoSource) {

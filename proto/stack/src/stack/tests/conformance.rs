@@ -338,6 +338,7 @@ fn no_message_of_discovery_is_sent_in_fragments() {
 }
 
 // RFC 4191 s3.2.
+//= rfc4191#3.2-1 (test)
 #[test]
 fn without_a_route_a_program_hears_that_the_network_is_unreachable() {
     let mut link = Link::new(Config::default());

@@ -293,6 +293,7 @@ fn an_optimistic_address_does_not_solicit() {
 }
 
 // RFC 4191 s3.3.
+//= rfc4191#3.3-1 (test)
 #[test]
 fn a_change_of_routes_ends_redirects() {
     let mut link = configured();

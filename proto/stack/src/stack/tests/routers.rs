@@ -21,6 +21,7 @@ fn multihomed() -> Link {
 }
 
 /// RFC 4861 s6.3.6, RFC 8028 s3.2, RFC 6724 s5 rule 5.5.
+//= rfc4191#3.5-1 (test)
 //= rfc4861#6.3.5-1 (test)
 #[test]
 fn a_router_that_is_dead_gives_way_to_a_live_one_and_its_prefix() {
@@ -130,6 +131,7 @@ fn a_flood_of_advertisements_takes_nothing_from_a_router_in_use() {
 }
 
 /// RFC 4191 s3.5.
+//= rfc4191#3.5-2 (test)
 #[test]
 fn a_router_that_is_dead_and_has_no_traffic_is_not_asked() {
     let mut link = multihomed();
