@@ -294,6 +294,7 @@ pub const MAX_PREFIXES: usize = 32;
 /// Largest number of routes but default routes. Not configurable.
 pub const MAX_ROUTES: usize = 32;
 /// Largest number of DNS servers, and of search domains. Not configurable.
+//= rfc8106#5.3.1-4
 pub const MAX_DNS: usize = 8;
 
 #[cfg(test)]

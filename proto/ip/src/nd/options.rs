@@ -98,6 +98,7 @@ impl RouterPreference {
 
 impl NdOption<'_> {
     /// Appends the option to `out`, with padding.
+    //= rfc8106#5.2-6 rfc8106#5.2-7
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([self.kind(), 0]);

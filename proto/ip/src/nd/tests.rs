@@ -70,6 +70,7 @@ fn advertisement() -> Message<'static> {
     Message { body, options }
 }
 
+//= rfc8106#5.2-6 rfc8106#5.2-7 (test)
 //= rfc4861#9-2 (test)
 #[test]
 fn all_messages_round_trip() {

@@ -181,6 +181,7 @@ impl Routers {
         Ok(())
     }
 
+    //= rfc8106#1.2-1 rfc8106#5.1-4 rfc8106#5.3.1-2
     fn on_servers(
         &mut self,
         servers: &[Ipv6Addr],
@@ -196,6 +197,7 @@ impl Routers {
         result
     }
 
+    //= rfc8106#1.2-1 rfc8106#5.3.1-2
     fn on_domains(&mut self, names: &[u8], lifetime: Duration, now: Instant) -> Result<(), Drop> {
         let (is_changed, result) = self.domains.update(read_names(names)?, lifetime, now);
         self.note_dns(is_changed);

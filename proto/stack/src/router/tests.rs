@@ -418,6 +418,7 @@ fn known(routers: &Routers, now: Instant) -> Vec<Ipv6Addr> {
 }
 
 // RFC 8106 s5.3.1, s6.1, s6.2.
+//= rfc8106#1.2-1 rfc8106#1.2-2 rfc8106#5.1-1 rfc8106#5.1-3 rfc8106#5.3.1-1 rfc8106#6.1-1 (test)
 #[test]
 fn dns_servers_are_in_the_order_of_their_option_and_newer_options_are_first() {
     let mut routers = seeded(1);
@@ -439,6 +440,7 @@ fn dns_servers_are_in_the_order_of_their_option_and_newer_options_are_first() {
     assert_eq!(outputs(&mut routers), []);
 }
 
+//= rfc8106#5.3.1-2 (test)
 #[test]
 fn an_option_with_a_server_that_is_no_unicast_address_is_discarded() {
     let mut routers = seeded(1);
@@ -450,6 +452,7 @@ fn an_option_with_a_server_that_is_no_unicast_address_is_discarded() {
     assert_eq!(routers.drops().of(Drop::AdvertisementValue), 3);
 }
 
+//= rfc8106#5.2-1 rfc8106#5.2-4 rfc8106#5.2-5 rfc8106#5.3.1-2 (test)
 #[test]
 fn search_domains_are_names_of_hosts() {
     let mut routers = seeded(1);
@@ -474,6 +477,7 @@ fn search_domains_are_names_of_hosts() {
 }
 
 // RFC 8106 s5.1.
+//= rfc8106#5.1-4 (test)
 #[test]
 fn a_server_may_be_a_link_local_address() {
     let mut routers = seeded(1);
@@ -482,6 +486,7 @@ fn a_server_may_be_a_link_local_address() {
 }
 
 // RFC 8106 s5.2.
+//= rfc8106#5.2-3 (test)
 #[test]
 fn a_lifetime_of_zero_removes_search_domains() {
     let mut routers = seeded(1);
@@ -493,6 +498,7 @@ fn a_lifetime_of_zero_removes_search_domains() {
 }
 
 // The bounds of each table; host_stack.md s5.6: "refusal counted, existing kept".
+//= rfc8106#5.3.1-4 (test)
 //= rfc4861#6.3.4-3 rfc4861#6.3.4-4 rfc4861#6.3.4-5 (test)
 #[test]
 fn a_flood_of_advertisements_removes_nothing() {

@@ -141,6 +141,7 @@ impl Stack {
         true
     }
 
+    //= rfc8106#6.1-1
     //= rfc4191#3.3-1
     //= rfc4861#6.3.5-1
     fn settle_routers(&mut self, index: usize, now: Instant) -> bool {
