@@ -12,6 +12,7 @@ use siphasher::sip::SipHasher24;
 /// A keyed hash of source and destination gives the first value of a pair of addresses, so nobody off the path can
 /// predict the values. A counter that some prefixes of destinations share is added, so a pair uses no value again
 /// before 2^32 packets of these prefixes. There is no state that strangers can fill.
+//= rfc7739#5.3
 #[derive(Clone)]
 pub struct Identifications {
     random: ChaCha20Rng,

@@ -128,6 +128,7 @@ fn the_longest_packet_is_cut() {
 }
 
 // RFC 7739 s5.3.
+//= rfc7739#5.3 (test)
 //= rfc8200#4.5-2 (test)
 #[test]
 fn a_pair_of_addresses_uses_no_identification_twice() {
@@ -138,6 +139,7 @@ fn a_pair_of_addresses_uses_no_identification_twice() {
 }
 
 // RFC 7739 s4: neither another destination nor another host shows the values of a pair.
+//= rfc7739#5.3 (test)
 #[test]
 fn identifications_of_other_destinations_and_hosts_are_unrelated() {
     let first = |seed, destination: &str| {
