@@ -24,6 +24,7 @@ impl Routers {
     /// The message has changed nothing: [`Drop::Malformed`] if it is no Router Advertisement, [`Drop::BadSource`] if the source is not
     /// link-local, [`Drop::RouterLimit`] if there are [`MAX_ROUTERS`] others. A single option that is refused is counted in
     /// [`Routers::drops`].
+    //= rfc7559#2.1-2
     //= rfc4861#4.2-1 rfc4861#6.3.4-1 rfc4861#9-7 rfc4861#9-8
     pub fn handle_advertisement(
         &mut self,

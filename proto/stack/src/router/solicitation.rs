@@ -39,6 +39,7 @@ impl Solicitation {
     }
 
     /// An advertisement has brought a default route.
+    //= rfc7559#2.1-1
     //= rfc4861#6.3.7-6 rfc4861#6.3.7-7
     pub(super) fn handle_answer(&mut self) {
         *self = match *self {
@@ -50,6 +51,7 @@ impl Solicitation {
     }
 
     /// Returns whether a solicitation is due.
+    //= rfc7559#2-1
     //= rfc4861#6.3.7-1
     pub(super) fn handle_timeout(&mut self, random: &mut ChaCha20Rng, now: Instant) -> bool {
         if self.poll_timeout().is_none_or(|at| at > now) {
@@ -86,6 +88,8 @@ fn vary(random: &mut ChaCha20Rng, time: Duration) -> Duration {
 /// RFC 4861 s10. Not configurable.
 pub(super) const MAX_RTR_SOLICITATION_DELAY: Duration = Duration::from_secs(1);
 /// Initial Retransmission Time (RFC 7559 s2). Not configurable.
+//= rfc7559#2-2
 pub(super) const IRT: Duration = Duration::from_secs(4);
 /// Maximum Retransmission Time (RFC 7559 s2). Not configurable.
+//= rfc7559#2-2
 pub(super) const MRT: Duration = Duration::from_secs(3600);

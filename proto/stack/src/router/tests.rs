@@ -87,6 +87,7 @@ fn next_hops(routers: &Routers, destination: Ipv6Addr) -> Vec<Ipv6Addr> {
 }
 
 // RFC 4861 s6.3.7, RFC 7559 s2, RFC 3315 s14.
+//= rfc7559#2-1 rfc7559#2-2 (test)
 //= rfc4861#6.3.7-1 rfc4861#6.3.7-3 (test)
 #[test]
 fn solicitations_go_on_with_intervals_that_double_up_to_an_hour() {
@@ -114,6 +115,7 @@ fn solicitations_go_on_with_intervals_that_double_up_to_an_hour() {
     assert!(firsts.iter().min() < Some(&(start() + SECOND / 2)));
 }
 
+//= rfc7559#2.1-1 rfc7559#2.1-2 (test)
 //= rfc4861#6.3.7-6 (test)
 #[test]
 fn an_advertisement_with_a_lifetime_ends_solicitation_and_no_other_does() {
