@@ -34,6 +34,7 @@ fn times_above_their_linear_range_have_an_exponent() {
     assert_eq!(interval_of(0xff), 0x1f << 10);
 }
 
+//= rfc3810#5.1.14-2 rfc3810#5.1.14-3 (test)
 #[test]
 fn a_listener_ignores_queries_that_are_not_from_the_link() {
     let mut body = vec![0, 0, 0, 0];
@@ -74,6 +75,7 @@ fn reports_round_trip() {
 }
 
 // RFC 3810 s5.2.
+//= rfc3810#5.2.10-1 rfc3810#5.2.10-2 rfc3810#5.2.11-3 (test)
 #[test]
 fn reports_have_the_octets_of_rfc_3810_s5_2() {
     let group: Ipv6Addr = "ff02::77".parse().expect("group");

@@ -21,6 +21,7 @@ use crate::{Drop, neighbor, router};
 
 impl Stack {
     /// Takes a message of Neighbor Discovery or MLD.
+    //= rfc3810#5.1.14-3 rfc3810#5.2.14-1
     //= rfc4861#4.6.2-11 rfc4861#4.6.3-3 rfc4861#4.6.4-3 rfc4861#6.1.1-1
     pub(super) fn discovery_in(
         &mut self,
@@ -405,6 +406,7 @@ impl Wire {
     }
 
     /// The frame of a report to routers (RFC 3810 s5.2.13, RFC 3590).
+    //= rfc3810#5-1 rfc3810#5.2.13-1
     //= rfc8200#4-1
     fn report(&self, report: &Report, destination: Ipv6Addr) -> PacketBuf {
         let source = self.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);

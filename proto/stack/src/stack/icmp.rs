@@ -17,6 +17,7 @@ use crate::tcp::{Engine as _, Flow, Seq};
 use crate::udp;
 
 impl Stack {
+    //= rfc3810#5-2
     //= rfc4443#2-1 rfc4443#2.4-1 rfc4443#2.4-3
     pub(super) fn icmp_in(
         &mut self,

@@ -60,6 +60,7 @@ impl Stack {
         self.deliver_with(arrival, &header, packet, now)
     }
 
+    //= rfc3810#5.1.15-1 rfc3810#5.2.14-1
     //= rfc4862#5.4.2-4 rfc4862#5.5.4-3
     fn check_addresses(&self, arrival: Arrival, header: &Header) -> Result<(), Drop> {
         let Header { source, destination, .. } = *header;

@@ -77,6 +77,7 @@ fn an_unknown_next_header_draws_an_error_from_the_host() {
     assert_eq!(body[..4], [0, 0, 0, 6]);
 }
 
+//= rfc3810#5-1 rfc3810#5.2.13-1 (test)
 //= rfc8200#4-1 rfc8200#4.2-5 rfc8200#4.2-7 (test)
 #[test]
 fn frames_have_the_octets_that_rfc_3810_demands() {
@@ -240,6 +241,7 @@ fn errors_of_all_kinds_are_told_to_the_socket_that_sent_the_packet() {
     }
 }
 
+//= rfc3810#5-2 (test)
 //= rfc4443#2.4-3 (test)
 #[test]
 fn an_informational_message_of_an_unknown_type_is_discarded_silently() {
@@ -437,6 +439,7 @@ fn general_query() -> Vec<u8> {
     query
 }
 
+//= rfc3810#5.1.15-1 (test)
 #[test]
 fn a_query_to_any_address_of_the_interface_is_answered() {
     for destination in ["ff02::1", "fe80::ff:fe00:2", "2001:db8:1:0:0:ff:fe00:2"] {
@@ -448,6 +451,7 @@ fn a_query_to_any_address_of_the_interface_is_answered() {
     }
 }
 
+//= rfc3810#5.1.12-1 rfc3810#5.1.12-2 (test)
 #[test]
 fn additional_octets_of_a_query_count_for_the_checksum_only() {
     let mut link = configured();
@@ -457,6 +461,7 @@ fn additional_octets_of_a_query_count_for_the_checksum_only() {
     assert_eq!(link.reports().len(), 1);
 }
 
+//= rfc3810#8.1-1 (test)
 #[test]
 fn queries_of_other_lengths_are_ignored() {
     let mut link = configured();
@@ -470,6 +475,7 @@ fn queries_of_other_lengths_are_ignored() {
     assert_eq!(dropped(&link, Drop::Truncated), 4);
 }
 
+//= rfc3810#5.2.14-1 (test)
 #[test]
 fn a_report_of_version_1_counts_wherever_it_is_sent_to() {
     let group = solicited_node(host());
