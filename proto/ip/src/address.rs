@@ -18,6 +18,7 @@ impl Scope {
 
     /// The scope of an address. Unicast addresses have the scopes of RFC 6724 s3.1: the loopback address has link-local
     /// scope, and unique local addresses have global scope.
+    //= rfc8504#6.1-1 rfc8504#6.1-2
     //= rfc6724#3.4-1 rfc6724#3.4-2
     #[must_use]
     pub const fn of(address: Ipv6Addr) -> Self {
@@ -86,6 +87,7 @@ mod tests {
         text.parse().expect("address")
     }
 
+    //= rfc8504#6.1-1 (test)
     //= rfc6724#3.4-1 rfc6724#3.4-2 (test)
     #[test]
     fn groups_have_the_scope_of_their_field_and_unicast_addresses_that_of_their_prefix() {
@@ -101,6 +103,7 @@ mod tests {
     }
 
     // RFC 4291 s2.7, RFC 7371 s2: flags are in front of the scope.
+    //= rfc8504#6.1-2 (test)
     #[test]
     fn the_flags_of_a_group_leave_its_scope() {
         for flags in 0..16 {
@@ -111,6 +114,7 @@ mod tests {
         }
     }
 
+    //= rfc8504#6.1-1 (test)
     #[test]
     fn the_solicited_node_group_has_the_last_24_bits() {
         // The example of RFC 4291 s2.7.1.

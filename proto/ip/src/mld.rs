@@ -222,6 +222,7 @@ fn interval_of(code: u8) -> u64 {
 }
 
 /// A Hop-by-Hop Options header with the Router Alert option of MLD (RFC 2711), in front of ICMPv6.
+//= rfc8504#5.3-3
 //= rfc8200#4.2-5 rfc8200#4.2-7
 pub const HOP_BY_HOP_ROUTER_ALERT: [u8; 8] = [58, 0, 5, 2, 0, 0, 1, 0];
 

@@ -253,6 +253,7 @@ impl Addresses {
     }
 
     /// Puts an address in whose detection begins after a random time up to `delay`.
+    //= rfc8504#6.3-5
     //= rfc8981#3.4-7
     //= rfc4862#5.4-1 rfc4862#5.4-3 rfc4862#5.4-4 rfc4862#5.4-5
     fn put_in(
@@ -311,11 +312,13 @@ impl Addresses {
 }
 
 /// Largest number of addresses of an interface. Not configurable.
+//= rfc8504#6.2-2
 pub const MAX_ADDRESSES: usize = 64;
 /// Largest number of addresses that the interface has made itself. So advertisements leave room for those of the
 /// caller. Not configurable.
 pub const MAX_AUTOCONFIGURED: usize = 48;
 /// Largest number of addresses with the same first 64 bits. Not configurable.
+//= rfc8504#6.2-3
 pub const MAX_ADDRESSES_OF_PREFIX: usize = 16;
 /// `RETRANS_TIMER` (RFC 4861 s10), until a router states another one.
 const RETRANS_TIMER: Duration = Duration::from_secs(1);

@@ -40,6 +40,7 @@ pub struct Transmit {
 }
 
 /// The listener part of MLD of one interface.
+//= rfc8504#5.11-1 rfc8504#5.11-2
 //= rfc3810#8.2.1-2
 #[derive(Clone, Debug)]
 pub struct Listener {

@@ -80,6 +80,7 @@ impl Addresses {
     /// # Errors
     /// [`Drop::AdvertisementValue`] if RFC 4862 s5.5.3 ignores the option: the prefix is link-local, multicast, or has not 64 bits,
     /// or the preferred lifetime is greater than the valid lifetime. [`Drop::PrefixLimit`] at a limit.
+    //= rfc8504#6.3-1
     //= rfc4862#5.5-2
     pub fn handle_prefix(
         &mut self,
@@ -183,6 +184,7 @@ impl Addresses {
 
     /// The next stable address that can be tried. RFC 7217 s5: a reserved identifier, or one that is in use, counts as a
     /// duplicate.
+    //= rfc8504#6.3-2
     //= rfc7217#5-1 rfc7217#5-16 rfc7217#5-17 rfc7217#6-7
     fn find_stable(&mut self, prefix: Prefix) -> Option<Ipv6Addr> {
         let Self { config, secret, entries, prefixes, .. } = self;

@@ -6,6 +6,7 @@ use moorline_ip::Mac;
 use super::{Lifetimes, TemporaryLifetimes};
 
 /// How interface identifiers are made.
+//= rfc8504#6.3-2 rfc8504#6.4-2
 //= rfc8981#3.7-1 rfc8981#3.7-2
 //= rfc7217#5-4
 //= rfc6724#5-8

@@ -100,6 +100,7 @@ impl Addresses {
     }
 
     /// Begins detection after a random time up to `delay`.
+    //= rfc8504#6.3-4
     //= rfc4429#3.1-1 rfc4429#3.1-2 rfc4429#3.2-5 rfc4429#3.3-1 rfc4429#3.3-2 rfc4429#3.3-5
     //= rfc4862#5.4.2-2
     pub(super) fn detect(&mut self, address: Ipv6Addr, delay: Duration, now: Instant) {
@@ -201,6 +202,7 @@ impl Addresses {
     }
 
     /// Whether the solicitation is a probe of this interface that the link has sent back.
+    //= rfc8504#6.3-6
     fn is_own_probe(&self, target: Ipv6Addr, nonce: Option<&[u8]>) -> bool {
         let (Some(entry), Some(nonce)) = (self.entries.get(&target), nonce) else { return false };
         entry.nonces.iter().any(|own| own == nonce)

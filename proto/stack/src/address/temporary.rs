@@ -29,6 +29,7 @@ impl TemporaryLifetimes {
 
 impl Addresses {
     /// Makes a temporary address in the prefix, unless there is one for a while yet.
+    //= rfc8504#6.4-1
     //= rfc8981#3.4-2 rfc8981#3.4-4 rfc8981#3.4-5 rfc8981#3.4-10 rfc8981#3.5-2
     //= rfc7217#5-2
     pub(super) fn make_temporary(&mut self, prefix: Prefix, delay: Duration, now: Instant) {

@@ -110,6 +110,7 @@ fn last_nonce(addresses: &Addresses, address: Ipv6Addr) -> [u8; 6] {
 }
 
 // RFC 4862 s5.3: the link-local address is the first one.
+//= rfc8504#6.3-2 (test)
 //= rfc7217#5-1 rfc7217#5-3 rfc7217#5-4 (test)
 #[test]
 fn the_link_local_address_comes_first_and_has_the_identifier_of_the_mode() {
@@ -183,6 +184,7 @@ fn equal_seeds_and_inputs_give_equal_outputs() {
     assert_ne!(record(1), record(2));
 }
 
+//= rfc8504#6.3-5 (test)
 //= rfc7527#4.1-4 (test)
 //= rfc4862#5.4-1 rfc4862#5.4-3 (test)
 //= rfc4861#7.2.1-2 (test)
@@ -248,6 +250,7 @@ fn addresses_that_no_host_has_are_refused() {
 }
 
 // The bounds MAX_ADDRESSES and MAX_ADDRESSES_OF_PREFIX.
+//= rfc8504#6.2-2 rfc8504#6.2-3 (test)
 #[test]
 fn addresses_are_bounded_in_a_prefix_and_in_all() {
     let mut addresses = ready(config(Mode::Stable));

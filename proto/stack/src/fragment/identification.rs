@@ -33,6 +33,7 @@ impl Identifications {
 
     /// The Identification of one more packet from `source` to `destination`. If the packet has a Routing header, that
     /// is its final destination.
+    //= rfc8504#5.1-9
     //= rfc8200#4.5-2
     pub fn next(&mut self, source: Ipv6Addr, destination: Ipv6Addr) -> u32 {
         if self.counters.is_empty() {

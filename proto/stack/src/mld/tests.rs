@@ -160,6 +160,7 @@ fn some_groups_are_never_reported() {
 }
 
 // RFC 3810 s6.2, rules 1 and 2; s6.3, case 1.
+//= rfc8504#5.11-1 (test)
 //= rfc3810#6.3-1 rfc3810#6.3-2 (test)
 #[test]
 fn a_general_query_draws_one_report_of_all_groups_after_a_random_time() {
@@ -301,6 +302,7 @@ fn all_groups_are_reported_anew_when_the_link_goes_up_or_a_link_local_address_co
 }
 
 // RFC 3810 s8.2.1, s9.12.
+//= rfc8504#5.11-2 (test)
 //= rfc3810#8.2.1-1 rfc3810#8.2.1-2 rfc3810#9.12-1 (test)
 #[test]
 fn a_query_of_version_1_changes_the_version_for_a_while() {

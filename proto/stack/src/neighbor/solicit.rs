@@ -68,6 +68,7 @@ impl Entry {
         Fate::Stays
     }
 
+    //= rfc8504#5.4-4
     //= rfc4861#7.3.3-2
     fn on_reach_timer(&mut self, mac: Mac, reach: Reach, context: &mut Context<'_>) {
         match reach {

@@ -174,6 +174,7 @@ fn three_packets_wait_and_the_oldest_goes_first() {
     assert_eq!(state(&neighbors, at(1)), Some(State::Reachable));
 }
 
+//= rfc8504#5.4-4 rfc8504#5.4-6 (test)
 //= rfc4861#7.3.3-2 (test)
 #[test]
 fn a_neighbor_that_does_not_answer_is_probed_and_then_asked_for_ever_more_rarely() {

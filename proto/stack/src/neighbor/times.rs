@@ -50,6 +50,7 @@ impl Times {
     }
 
     /// Time to wait after the solicitation number `sent` to an unreachable neighbor (RFC 7048 s4).
+    //= rfc8504#5.4-6
     pub(super) fn backoff(&mut self, sent: u32) -> Duration {
         let factor = BACKOFF_MULTIPLE.saturating_pow(sent);
         let longer = self.retrans.saturating_mul(factor).min(MAX_RETRANS_TIMER);

@@ -144,6 +144,7 @@ impl<W: Copy> Parts<W> {
             && range.is_some_and(|range| range.has_fragment(fragment.start(), fragment.data))
     }
 
+    //= rfc8504#5.1-7
     //= rfc5722#4-2 rfc5722#4-3
     //= rfc8200#4.5-19
     fn check(&self, fragment: &Incoming<'_>, behind: usize) -> Result<(), Drop> {

@@ -164,6 +164,7 @@ fn link_local_sources_belong_to_their_link() {
 }
 
 // RFC 5722 s4, RFC 8200 s4.5.
+//= rfc8504#5.1-7 rfc8504#5.7.1-2 (test)
 //= rfc5722#4-2 rfc5722#4-3 (test)
 //= rfc8200#4.5-19 rfc8200#4.5-20 rfc8200#4.5-21 (test)
 #[test]
@@ -333,6 +334,7 @@ fn ends_that_contradict_each_other_refuse_the_datagram() {
 }
 
 // RFC 7112 s5, RFC 8200 s4.5.
+//= rfc8504#5.2-8 rfc8504#5.2-9 (test)
 //= rfc7112#5-2 rfc7112#5-3 rfc7112#5-8 rfc7112#5-9 rfc7112#5-10 (test)
 //= rfc8200#4.5-17 rfc8200#4.5-18 (test)
 #[test]

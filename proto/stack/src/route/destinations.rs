@@ -105,6 +105,7 @@ impl Destinations {
     ///
     /// # Errors
     /// [`Drop::PacketTooBig`] if the MTU is below [`MIN_LINK_MTU`]. Then the path MTU is unchanged.
+    //= rfc8504#5.7.1-1
     //= rfc8201#4-2 rfc8201#4-3 rfc8201#4-4 rfc8201#4-12 rfc8201#6-1 rfc8201#6-2 rfc8201#6-3
     //= rfc8200#5-5
     pub fn handle_packet_too_big(

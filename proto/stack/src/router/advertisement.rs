@@ -24,6 +24,7 @@ impl Routers {
     /// The message has changed nothing: [`Drop::Malformed`] if it is no Router Advertisement, [`Drop::BadSource`] if the source is not
     /// link-local, [`Drop::RouterLimit`] if there are [`MAX_ROUTERS`] others. A single option that is refused is counted in
     /// [`Routers::drops`].
+    //= rfc8504#5.4-2
     //= rfc7559#2.1-2
     //= rfc4861#4.2-1 rfc4861#6.3.4-1 rfc4861#9-7 rfc4861#9-8
     pub fn handle_advertisement(
@@ -91,6 +92,7 @@ impl Routers {
         self.note_parameters(before != self.parameters);
     }
 
+    //= rfc8504#5.9-1
     //= rfc4191#2.2-2 rfc4191#2.2-5
     //= rfc4861#4.2-4
     fn on_default_route(
@@ -130,6 +132,7 @@ impl Routers {
         }
     }
 
+    //= rfc8504#5.4-3
     //= rfc4861#4.6.2-1 rfc4861#4.6.2-2 rfc4861#4.6.2-10 rfc4861#6.3.4-17
     fn on_prefix(
         &mut self,
@@ -155,6 +158,7 @@ impl Routers {
         advertised.map(|_| ())
     }
 
+    //= rfc8504#5.9-1
     fn on_route(
         &mut self,
         source: Ipv6Addr,
@@ -182,6 +186,7 @@ impl Routers {
         Ok(())
     }
 
+    //= rfc8504#8.3-1
     //= rfc8106#1.2-1 rfc8106#5.1-4 rfc8106#5.3.1-2
     fn on_servers(
         &mut self,
@@ -198,6 +203,7 @@ impl Routers {
         result
     }
 
+    //= rfc8504#8.3-1
     //= rfc8106#1.2-1 rfc8106#5.3.1-2
     fn on_domains(&mut self, names: &[u8], lifetime: Duration, now: Instant) -> Result<(), Drop> {
         let (is_changed, result) = self.domains.update(read_names(names)?, lifetime, now);

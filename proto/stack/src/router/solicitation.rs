@@ -51,6 +51,7 @@ impl Solicitation {
     }
 
     /// Returns whether a solicitation is due.
+    //= rfc8504#5.4-8
     //= rfc7559#2-1
     //= rfc4861#6.3.7-1
     pub(super) fn handle_timeout(&mut self, random: &mut ChaCha20Rng, now: Instant) -> bool {

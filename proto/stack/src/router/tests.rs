@@ -87,6 +87,7 @@ fn next_hops(routers: &Routers, destination: Ipv6Addr) -> Vec<Ipv6Addr> {
 }
 
 // RFC 4861 s6.3.7, RFC 7559 s2, RFC 3315 s14.
+//= rfc8504#5.4-8 (test)
 //= rfc7559#2-1 rfc7559#2-2 (test)
 //= rfc4861#6.3.7-1 rfc4861#6.3.7-3 (test)
 #[test]
@@ -165,6 +166,7 @@ fn the_link_and_the_caller_start_solicitation_anew() {
 }
 
 // RFC 4861 s6.3.4, s6.3.5.
+//= rfc8504#5.4-2 (test)
 #[test]
 fn a_default_router_stays_for_its_lifetime() {
     let mut routers = seeded(1);
@@ -223,6 +225,7 @@ fn messages_that_are_no_advertisement_of_a_router_change_nothing() {
 }
 
 // RFC 4191 s2.2, s2.3, s3.1, and its example in s3.6.
+//= rfc8504#5.9-1 (test)
 //= rfc4191#2.3-3 (test)
 #[test]
 fn routes_have_preferences_and_the_longest_prefix_is_first() {
@@ -291,6 +294,7 @@ fn a_route_option_for_all_destinations_overrides_the_header() {
 }
 
 // RFC 4861 s6.3.4.
+//= rfc8504#5.4-3 (test)
 //= rfc4861#4.6.2-1 rfc4861#4.6.2-2 rfc4861#6.3.4-1 rfc4861#6.3.4-17 (test)
 #[test]
 fn a_prefix_with_the_l_flag_is_on_link_for_its_lifetime() {
@@ -332,6 +336,7 @@ fn link_local_and_multicast_prefixes_are_ignored() {
 }
 
 // RFC 8028 s3.1, s3.2.
+//= rfc8504#5.10-1 (test)
 #[test]
 fn a_router_is_known_by_the_prefixes_that_it_advertises() {
     let mut routers = seeded(1);
@@ -420,6 +425,7 @@ fn known(routers: &Routers, now: Instant) -> Vec<Ipv6Addr> {
 }
 
 // RFC 8106 s5.3.1, s6.1, s6.2.
+//= rfc8504#8.3-1 (test)
 //= rfc8106#1.2-1 rfc8106#1.2-2 rfc8106#5.1-1 rfc8106#5.1-3 rfc8106#5.3.1-1 rfc8106#6.1-1 (test)
 #[test]
 fn dns_servers_are_in_the_order_of_their_option_and_newer_options_are_first() {
@@ -454,6 +460,7 @@ fn an_option_with_a_server_that_is_no_unicast_address_is_discarded() {
     assert_eq!(routers.drops().of(Drop::AdvertisementValue), 3);
 }
 
+//= rfc8504#8.3-1 (test)
 //= rfc8106#5.2-1 rfc8106#5.2-4 rfc8106#5.2-5 rfc8106#5.3.1-2 (test)
 #[test]
 fn search_domains_are_names_of_hosts() {

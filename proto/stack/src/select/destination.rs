@@ -20,6 +20,7 @@ pub struct Destination {
 }
 
 /// Sorts destinations, the best first (RFC 6724 s6).
+//= rfc8504#6.6-1
 //= rfc6724#6-2
 pub fn order(destinations: &mut [Destination], policy: &Policy) {
     destinations.sort_by_key(|destination| destination.rank(policy));

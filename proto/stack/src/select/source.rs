@@ -37,6 +37,7 @@ type Rank = (bool, u8, bool, bool, bool, bool, bool, u8);
 
 /// The source for packets to a destination (RFC 6724 s5). Among equal candidates, the first is chosen. `None` means that no
 /// candidate can be the source.
+//= rfc8504#6.6-1
 //= rfc6724#5-1
 //= rfc4862#5.5.4-2
 #[must_use]
@@ -64,6 +65,7 @@ impl SourceCandidate {
             && (self.is_on_outgoing_wire || !is_bound_to_link)
     }
 
+    //= rfc8504#6.6-2
     fn rank(&self, destination: Ipv6Addr, policy: &Policy, privacy: Privacy) -> Rank {
         (
             self.address == destination,

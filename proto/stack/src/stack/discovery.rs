@@ -21,6 +21,7 @@ use crate::{Drop, neighbor, router};
 
 impl Stack {
     /// Takes a message of Neighbor Discovery or MLD.
+    //= rfc8504#5.4-1
     //= rfc3810#5.1.14-3 rfc3810#5.2.14-1
     //= rfc4861#4.6.2-11 rfc4861#4.6.3-3 rfc4861#4.6.4-3 rfc4861#6.1.1-1
     pub(super) fn discovery_in(
@@ -68,6 +69,7 @@ impl Stack {
         }
     }
 
+    //= rfc8504#5.4-10
     //= rfc4861#8.1-1 rfc4861#8.1-4 rfc4861#8.3-1
     fn redirect_in(
         &mut self,
@@ -142,6 +144,7 @@ impl Stack {
         true
     }
 
+    //= rfc8504#5.4-7
     //= rfc8106#6.1-1
     //= rfc4191#3.3-1
     //= rfc4861#6.3.5-1
@@ -270,6 +273,7 @@ impl Wire {
         self.discovery(Ipv6Addr::UNSPECIFIED, solicited_node(target), &message, None)
     }
 
+    //= rfc8504#5.4-5 rfc8504#5.4-9
     //= rfc4861#4.4-1 rfc4861#4.4-3 rfc4861#4.4-7 rfc4861#4.4-8 rfc4861#4.4-9 rfc4861#7.1.1-3
     //= rfc4861#7.2.3-2 rfc4861#7.2.4-2 rfc4861#7.2.4-4 rfc4861#7.2.4-6 rfc4861#7.2.4-7
     //= rfc4861#7.2.4-8
@@ -298,6 +302,7 @@ impl Wire {
         self.neighbors.answer(destination, packet, now)
     }
 
+    //= rfc8504#5.4-9
     fn neighbor_in(
         &mut self,
         advertisement: &NeighborAdvertisement,
@@ -393,6 +398,7 @@ impl Wire {
     }
 
     /// The frame of a message of Neighbor Discovery: to this station, or to the group.
+    //= rfc8504#5.4-14
     //= rfc6980#5-1
     fn discovery(
         &self,

@@ -17,6 +17,7 @@ use crate::tcp::{Engine as _, Flow, Seq};
 use crate::udp;
 
 impl Stack {
+    //= rfc8504#5.8-1
     //= rfc3810#5-2
     //= rfc4443#2-1 rfc4443#2.4-1 rfc4443#2.4-3
     pub(super) fn icmp_in(
@@ -103,6 +104,7 @@ impl Stack {
     }
 
     /// Takes the path MTU of a Packet Too Big message that quotes a packet of this host.
+    //= rfc8504#5.7.1-3
     //= rfc8201#4-7 rfc8201#5.2-5
     fn path_mtu_in(&mut self, quote: &Quote<'_>, mtu: u32, now: Instant) -> Result<(), Drop> {
         let (source, destination) = (quote.source, quote.destination);

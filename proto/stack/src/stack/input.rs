@@ -25,6 +25,7 @@ impl Stack {
         self.unsettled = Some(now);
     }
 
+    //= rfc8504#4-1
     fn take_frame(&mut self, id: WireId, mut frame: PacketBuf, now: Instant) -> Result<(), Drop> {
         let Some(wire) = self.wire(id).filter(|wire| wire.is_up) else {
             return Err(Drop::OtherStation);
@@ -42,6 +43,7 @@ impl Stack {
         self.take_packet(arrival, frame, now)
     }
 
+    //= rfc8504#5.1-1 rfc8504#5.1-3
     //= rfc8200#3-1 rfc8200#3-2 rfc8200#5-4
     fn take_packet(
         &mut self,
@@ -60,6 +62,7 @@ impl Stack {
         self.deliver_with(arrival, &header, packet, now)
     }
 
+    //= rfc8504#6.1-1
     //= rfc3810#5.1.15-1 rfc3810#5.2.14-1
     //= rfc4862#5.4.2-4 rfc4862#5.5.4-3
     fn check_addresses(&self, arrival: Arrival, header: &Header) -> Result<(), Drop> {

@@ -64,6 +64,7 @@ pub(super) struct Path {
 impl Stack {
     /// Builds a packet and sends it, in fragments if the path demands it. `write` gets the source address, and
     /// appends the upper layer.
+    //= rfc8504#5.1-2 rfc8504#5.1-3
     //= rfc6724#4-9
     //= rfc8200#8.4-1
     pub(super) fn send(
@@ -360,6 +361,7 @@ const fn reach_of(router: Option<neighbor::State>) -> Reach {
 }
 
 /// The frame of a packet to a station.
+//= rfc8504#4-1
 pub(super) fn framed(wire: &Wire, destination: Mac, mut packet: PacketBuf) -> PacketBuf {
     let header = Ethernet { destination, source: wire.mac, ether_type: ethernet::IPV6 };
     packet.prepend(&header.octets());

@@ -22,6 +22,7 @@ fn stable() -> Addresses {
 }
 
 // RFC 4862 s5.5.3 d.
+//= rfc8504#6.3-1 (test)
 //= rfc4862#5.4-1 rfc4862#5.4-4 rfc4862#5.4-5 rfc4862#5.5-2 (test)
 #[test]
 fn an_advertised_prefix_gets_an_address_with_its_lifetimes() {

@@ -66,6 +66,7 @@ fn the_number_of_probes_and_their_time_are_configurable() {
 }
 
 // RFC 4862 s5.4.3, s5.4.4, RFC 7527 s4.2: each state and each message.
+//= rfc8504#6.3-4 (test)
 //= rfc4429#3.3-7 rfc4429#3.3-9 rfc4429#3.3-10 (test)
 //= rfc7527#4.1-1 rfc7527#4.2-3 rfc7527#4.2-4 (test)
 //= rfc4862#5.4.3-1 rfc4862#5.4.5-1 (test)
@@ -176,6 +177,7 @@ fn without_nonces_each_probe_of_the_address_is_of_another_node() {
 }
 
 // RFC 7527 s4.1.
+//= rfc8504#6.3-6 (test)
 //= rfc7527#4.1-2 (test)
 #[test]
 fn own_probes_that_come_back_draw_three_more_until_none_comes_back() {

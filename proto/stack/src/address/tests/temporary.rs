@@ -16,6 +16,7 @@ fn with_prefix(seed: u64) -> Addresses {
 }
 
 // RFC 8981 s3.4, s3.8.
+//= rfc8504#6.4-1 (test)
 //= rfc8981#3.4-1 rfc8981#3.4-2 rfc8981#3.4-3 rfc8981#3.4-6 rfc8981#3.4-7 (test)
 //= rfc7217#5-2 (test)
 #[test]
@@ -43,6 +44,7 @@ fn a_prefix_gets_a_stable_and_a_temporary_address() {
     assert!(ends[0] < DAY / 10 * 7 && ends[49] > DAY / 10 * 9);
 }
 
+//= rfc8504#6.4-2 (test)
 //= rfc8981#3.7-1 rfc8981#3.7-2 (test)
 //= rfc6724#5-8 (test)
 #[test]

@@ -34,6 +34,7 @@ fn choose(candidates: &[Candidate], unreachable: &str) -> (Option<char>, Vec<cha
     (chosen.map(letter), probed.unwrap_or_default())
 }
 
+//= rfc8504#5.9-2 (test)
 //= rfc4861#6.3.6-1 (test)
 #[test]
 fn the_example_of_rfc_4191_s3_6() {
@@ -52,6 +53,7 @@ fn the_example_of_rfc_4191_s3_6() {
     assert_eq!(choose(&[], ""), (None, Vec::new()));
 }
 
+//= rfc8504#5.10-1 (test)
 //= rfc6724#7-1 (test)
 #[test]
 fn a_router_that_advertised_the_source_comes_before_all_others() {

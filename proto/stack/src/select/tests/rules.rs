@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+//= rfc8504#6.6-1 rfc8504#6.6-2 (test)
 //= rfc6724#5-1 (test)
 //= rfc4862#5.5.4-2 (test)
 #[test]
@@ -113,6 +114,7 @@ fn destination(to: &str, from: Option<&str>) -> Destination {
     }
 }
 
+//= rfc8504#6.6-1 (test)
 //= rfc6724#6-2 rfc6724#6-3 (test)
 #[test]
 fn each_rule_for_destinations_comes_before_the_next() {

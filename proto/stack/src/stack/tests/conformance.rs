@@ -77,6 +77,7 @@ fn an_unknown_next_header_draws_an_error_from_the_host() {
     assert_eq!(body[..4], [0, 0, 0, 6]);
 }
 
+//= rfc8504#5.3-3 (test)
 //= rfc3810#5-1 rfc3810#5.2.13-1 (test)
 //= rfc8200#4-1 rfc8200#4.2-5 rfc8200#4.2-7 (test)
 #[test]
@@ -160,6 +161,7 @@ fn the_answer_to_a_packet_with_a_routing_header_has_none() {
     assert!(link.packets(ROUTING).is_empty());
 }
 
+//= rfc8504#5.8-1 (test)
 //= rfc4443#2.2-2 rfc4443#4.1-1 rfc4443#4.2-1 rfc4443#4.2-3 rfc4443#4.2-6 (test)
 #[test]
 fn an_echo_reply_returns_the_data_from_the_address_that_was_asked() {
@@ -212,6 +214,7 @@ fn an_error_about_a_packet_to_a_group_comes_from_an_address_of_the_host() {
     assert_eq!((header.source, header.destination), (address("fe80::ff:fe00:2"), ROUTER));
 }
 
+//= rfc8504#5.8-1 (test)
 //= rfc8201#5.2-8 (test)
 //= rfc4443#2.4-1 rfc4443#2.4-2 rfc4443#3.1-6 rfc4443#3.2-2 rfc4443#3.3-2 rfc4443#3.4-3 (test)
 #[test]
@@ -327,6 +330,7 @@ fn a_deprecated_address_answers_and_an_invalid_one_does_not() {
     assert!(!send(&mut link), "nothing is sent from an address that is gone");
 }
 
+//= rfc8504#5.4-14 (test)
 //= rfc6980#5-1 (test)
 #[test]
 fn no_message_of_discovery_is_sent_in_fragments() {

@@ -96,6 +96,7 @@ fn solicitations_of_all_kinds_have_the_source_of_the_packet_and_the_option() {
     assert_eq!(destinations, [solicited_node(neighbor), neighbor, neighbor]);
 }
 
+//= rfc8504#5.4-5 rfc8504#5.4-9 (test)
 //= rfc4861#4.4-1 rfc4861#4.4-3 rfc4861#4.4-7 rfc4861#4.4-8 rfc4861#4.4-9 rfc4861#7.2.4-2 (test)
 //= rfc4861#7.2.4-4 rfc4861#7.2.4-6 rfc4861#7.2.4-7 rfc4861#7.2.4-8 (test)
 #[test]
@@ -219,6 +220,7 @@ fn options_of_an_advertisement_have_any_order_and_others_are_ignored() {
     }
 }
 
+//= rfc8504#5.4-10 (test)
 //= rfc4861#8.1-1 rfc4861#8.1-4 rfc4861#8.3-1 rfc4861#8.3-2 (test)
 #[test]
 fn a_redirect_counts_only_if_it_comes_from_the_first_hop() {
