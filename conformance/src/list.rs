@@ -53,8 +53,16 @@ pub struct Requirement {
 }
 
 /// Key words of RFC 2119, as the RFCs write them.
-const LEVELS: [&str; 7] =
-    ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "RECOMMENDED", "MAY", "OPTIONAL"];
+const LEVELS: [&str; 8] = [
+    "MUST",
+    "MUST NOT",
+    "SHOULD",
+    "SHOULD NOT",
+    "RECOMMENDED",
+    "NOT RECOMMENDED",
+    "MAY",
+    "OPTIONAL",
+];
 
 impl Requirement {
     /// The section of the requirement.

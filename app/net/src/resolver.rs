@@ -20,6 +20,7 @@ use hickory_resolver::proto::rr::Name;
 use crate::{Host, TcpStream, UdpSocket};
 
 /// Looks up names from a host, through its own sockets. Answers are kept for as long as their TTLs say.
+//= rfc8504#7-1
 #[derive(Clone)]
 pub struct Resolver {
     host: Host,

@@ -18,6 +18,8 @@ impl Scope {
 
     /// The scope of an address. Unicast addresses have the scopes of RFC 6724 s3.1: the loopback address has link-local
     /// scope, and unique local addresses have global scope.
+    //= rfc8504#6.1-1 rfc8504#6.1-2
+    //= rfc6724#3.4-1 rfc6724#3.4-2
     #[must_use]
     pub const fn of(address: Ipv6Addr) -> Self {
         let octets = address.octets();
@@ -95,6 +97,8 @@ mod tests {
         text.parse().expect("address")
     }
 
+    //= rfc8504#6.1-1 (test)
+    //= rfc6724#3.4-1 rfc6724#3.4-2 (test)
     #[test]
     fn groups_have_the_scope_of_their_field_and_unicast_addresses_that_of_their_prefix() {
         let scope = |text| Scope::of(address(text));
@@ -108,6 +112,19 @@ mod tests {
         assert_eq!(scope("2001:db8::1"), Scope::GLOBAL);
     }
 
+    // RFC 4291 s2.7, RFC 7371 s2: flags are in front of the scope.
+    //= rfc8504#6.1-2 (test)
+    #[test]
+    fn the_flags_of_a_group_leave_its_scope() {
+        for flags in 0..16 {
+            for (scope, expected) in [(2, Scope::LINK), (0xe, Scope::GLOBAL)] {
+                let group = Ipv6Addr::new(0xff00 | flags << 4 | scope, 0, 0, 0, 0, 0, 0, 1);
+                assert_eq!(Scope::of(group), expected, "{group}");
+            }
+        }
+    }
+
+    //= rfc8504#6.1-1 (test)
     #[test]
     fn the_solicited_node_group_has_the_last_24_bits() {
         // The example of RFC 4291 s2.7.1.

@@ -129,6 +129,7 @@ mod tests {
         assert_eq!(Ethernet::parse(&octets[..13]), Err(Malformed::Truncated));
     }
 
+    //= rfc8504#4-1 (test)
     #[test]
     fn groups_and_identifiers_come_from_addresses() {
         let group = "ff02::1:ff0e:8c6c".parse().expect("address");

@@ -72,6 +72,7 @@ impl<'a> Icmp<'a> {
     ///
     /// # Errors
     /// [`Malformed::Truncated`], [`Malformed::Checksum`].
+    //= rfc3810#5.1.2-1 rfc3810#5.1.12-1 rfc3810#5.2.2-1 rfc3810#5.2.11-1
     pub fn parse(
         source: Ipv6Addr,
         destination: Ipv6Addr,

@@ -31,6 +31,7 @@ impl Query {
     /// # Errors
     /// A [`Malformed`] if a listener must ignore the query (RFC 3810 s5.1.14, s6.2): a source that is no link-local address, a
     /// hop limit other than 1, no Router Alert option, or a wrong length.
+    //= rfc3810#5.1.12-2 rfc3810#5.1.14-2 rfc3810#8.1-1
     pub fn parse(
         header: &Header,
         has_router_alert: bool,
@@ -119,6 +120,7 @@ impl Record {
         20 + 16 * self.sources.len()
     }
 
+    //= rfc3810#5.2.10-1 rfc3810#5.2.10-2
     fn emit(&self, out: &mut Vec<u8>) {
         let count = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
         out.extend([self.kind.0, 0]);
@@ -169,6 +171,7 @@ impl Report {
 
     /// Appends the message to `out`, with its checksum. The packet needs a hop limit of 1, a link-local or unspecified source, and
     /// the Router Alert option ([`HOP_BY_HOP_ROUTER_ALERT`]).
+    //= rfc3810#5.2.11-3
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr, out: &mut Vec<u8>) {
         let start = out.len();
         match self {
@@ -219,6 +222,7 @@ fn interval_of(code: u8) -> u64 {
 }
 
 /// A Hop-by-Hop Options header with the Router Alert option of MLD (RFC 2711), in front of ICMPv6.
+//= rfc8504#5.3-3
 //= rfc8200#4.2-5 rfc8200#4.2-7
 pub const HOP_BY_HOP_ROUTER_ALERT: [u8; 8] = [58, 0, 5, 2, 0, 0, 1, 0];
 

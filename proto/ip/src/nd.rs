@@ -86,6 +86,8 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// A [`Malformed`] if the message is not valid; then it must be discarded silently.
+    //= rfc4862#5.4.1-1
+    //= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1
     pub fn parse(header: &Header, message: &Icmp<'a>) -> Result<Option<Self>, Malformed> {
         if !message.kind.is_neighbor_discovery() {
             return Ok(None);
@@ -116,6 +118,7 @@ impl<'a> Message<'a> {
     }
 
     /// The link-layer address of the sender.
+    //= rfc4861#4.6.1-1
     #[must_use]
     pub fn source_link_layer(&self) -> Option<Mac> {
         self.options.iter().find_map(|option| {
@@ -124,6 +127,7 @@ impl<'a> Message<'a> {
     }
 
     /// The link-layer address of the target.
+    //= rfc4861#4.6.1-1 rfc4861#7.1.2-3 rfc4861#8.1-3
     #[must_use]
     pub fn target_link_layer(&self) -> Option<Mac> {
         self.options.iter().find_map(|option| {
@@ -139,6 +143,8 @@ impl<'a> Message<'a> {
         })
     }
 
+    //= rfc4861#4.2-1 rfc4861#4.3-3 rfc4861#4.4-6 rfc4861#4.5-1 rfc4861#4.5-4 rfc4861#4.5-5
+    //= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1 rfc4861#8.1-1
     fn check(&self, header: &Header) -> Result<(), Malformed> {
         let unspecified = header.source.is_unspecified();
         let is_good = match self.body {
@@ -184,6 +190,8 @@ impl Body {
         }
     }
 
+    //= rfc4861#4.1-2 rfc4861#4.3-2 rfc4861#4.4-5 rfc4861#4.5-3 rfc4861#7.1.1-2 rfc4861#7.1.2-2
+    //= rfc4861#8.1-2
     fn read(kind: Kind, reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let word = match kind {
             Kind::ROUTER_ADVERTISEMENT => {
@@ -204,6 +212,7 @@ impl Body {
         })
     }
 
+    //= rfc4861#4.1-1 rfc4861#4.3-1
     fn emit(&self, out: &mut Vec<u8>) {
         out.extend([self.kind().0, 0, 0, 0]);
         match self {
@@ -224,6 +233,8 @@ impl Body {
 }
 
 impl RouterAdvertisement {
+    //= rfc4191#2.2-4
+    //= rfc4861#4.2-3 rfc4861#6.1.2-2
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let [hop_limit, flags] = reader.array()?;
         Ok(Self {
@@ -250,6 +261,7 @@ impl RouterAdvertisement {
 }
 
 impl NeighborAdvertisement {
+    //= rfc4861#4.4-4
     fn emit(&self, out: &mut Vec<u8>) {
         let flag = |is_set, flag: u32| if is_set { flag } else { 0 };
         let flags = flag(self.is_router, ROUTER)

@@ -101,6 +101,7 @@ pub struct Addresses {
 
 impl Addresses {
     /// Creates an interface without addresses, whose link is down.
+    //= rfc7217#5-14
     #[must_use]
     pub fn new(config: Config, mut random: ChaCha20Rng) -> Self {
         let mut drawn = [0; 16];
@@ -175,6 +176,7 @@ impl Addresses {
     }
 
     /// Removes an address. An advertisement may bring the same address again.
+    //= rfc7527#4.1-4
     pub fn remove(&mut self, address: Ipv6Addr, now: Instant) {
         self.take_out(address);
         self.prune(now);
@@ -208,6 +210,13 @@ impl Addresses {
         self.state(address).is_some_and(State::is_assigned)
     }
 
+    /// Whether the group is the solicited-node group of an address of the interface, also before the interface joins it.
+    //= rfc4862#5.4.2-4
+    #[must_use]
+    pub fn has_group(&self, group: Ipv6Addr) -> bool {
+        self.entries.keys().any(|address| solicited_node(*address) == group)
+    }
+
     /// State of an address; `None` if the interface has not this address.
     #[must_use]
     pub fn state(&self, address: Ipv6Addr) -> Option<State> {
@@ -220,12 +229,15 @@ impl Addresses {
         entries.map(|(address, entry)| entry.describe(*address))
     }
 
-    /// An assigned link-local address.
+    /// An assigned link-local address whose detection has ended. RFC 4429 s3.2: an optimistic address is no source of
+    /// messages with a link-layer address.
+    //= rfc4429#3.2-1 rfc4429#3.2-2 rfc4429#3.2-4
     #[must_use]
     pub fn link_local(&self) -> Option<Ipv6Addr> {
         let all = self.entries.range(LINK_LOCAL.address()..).take_while(|_| !self.is_disabled);
         let mut link_local = all.take_while(|(address, _)| LINK_LOCAL.contains(**address));
-        link_local.find(|(_, entry)| entry.state().is_assigned()).map(|(address, _)| *address)
+        let is_sure = |entry: &Entry| matches!(entry.state(), State::Preferred | State::Deprecated);
+        link_local.find(|(_, entry)| is_sure(entry)).map(|(address, _)| *address)
     }
 
     /// Whether IPv6 is stopped on this interface (RFC 4862 s5.4.5).
@@ -241,6 +253,9 @@ impl Addresses {
     }
 
     /// Puts an address in whose detection begins after a random time up to `delay`.
+    //= rfc8504#6.3-5
+    //= rfc8981#3.4-7
+    //= rfc4862#5.4-1 rfc4862#5.4-3 rfc4862#5.4-4 rfc4862#5.4-5
     fn put_in(
         &mut self,
         address: Ipv6Addr,
@@ -262,6 +277,7 @@ impl Addresses {
     }
 
     /// Takes an address out.
+    //= rfc4861#7.2.1-2
     fn take_out(&mut self, address: Ipv6Addr) {
         let Some(entry) = self.entries.remove(&address) else { return };
         if entry.is_joined {
@@ -273,6 +289,7 @@ impl Addresses {
     }
 
     /// Removes and deprecates addresses whose time is over.
+    //= rfc4862#5.5.4-7 rfc4862#5.5.4-8
     fn expire(&mut self, now: Instant) {
         let over = self.entries.iter().filter(|(_, entry)| !entry.lifetimes.is_valid(now));
         let over: Vec<_> = over.map(|(address, _)| *address).collect();
@@ -295,11 +312,13 @@ impl Addresses {
 }
 
 /// Largest number of addresses of an interface. Not configurable.
+//= rfc8504#6.2-2
 pub const MAX_ADDRESSES: usize = 64;
 /// Largest number of addresses that the interface has made itself. So advertisements leave room for those of the
 /// caller. Not configurable.
 pub const MAX_AUTOCONFIGURED: usize = 48;
 /// Largest number of addresses with the same first 64 bits. Not configurable.
+//= rfc8504#6.2-3
 pub const MAX_ADDRESSES_OF_PREFIX: usize = 16;
 /// `RETRANS_TIMER` (RFC 4861 s10), until a router states another one.
 const RETRANS_TIMER: Duration = Duration::from_secs(1);

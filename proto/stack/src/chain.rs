@@ -62,6 +62,7 @@ pub enum Verdict {
 ///
 /// # Errors
 /// A [`Verdict`] about the packet.
+//= rfc8504#5.2-2
 //= rfc8200#4-1 rfc8200#4-2 rfc8200#4-3 rfc8200#4-5 rfc8200#4.1-4 rfc8200#4.7-1
 pub fn walk(packet: &[u8], header: &Header, mut position: Position) -> Result<Step, Verdict> {
     let packet = packet.get(..header.packet_len()).ok_or(Verdict::Discard(Drop::Truncated))?;
@@ -93,6 +94,7 @@ impl Position {
     }
 
     /// The verdict about a packet whose header at this position is known to nobody.
+    //= rfc8504#5.2-1
     //= rfc8200#4-4
     #[must_use]
     pub fn unrecognized(&self) -> Verdict {
@@ -111,6 +113,7 @@ impl Position {
     }
 
     /// No type of routing header is known to a host: type 0 counts as unknown (RFC 5095 s3).
+    //= rfc8504#5.2-3
     //= rfc8200#4.4-1 rfc8200#4.4-2
     fn on_routing(&mut self, packet: &[u8]) -> Result<(), Verdict> {
         self.check_count()?;
@@ -124,6 +127,8 @@ impl Position {
     }
 
     /// RFC 6980 s5: a node silently ignores these messages if their packet has a Fragment header.
+    //= rfc8504#5.4-15
+    //= rfc6980#5-3
     fn on_upper(&self, packet: &[u8]) -> Result<(), Verdict> {
         let kind = rest(packet, self.at).first().copied().map(icmp::Kind);
         let is_discovery = kind.is_some_and(|kind| {

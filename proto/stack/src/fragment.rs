@@ -17,6 +17,7 @@ pub use identification::Identifications;
 ///
 /// # Errors
 /// [`Unfit`].
+//= rfc8504#5.1-5 rfc8504#5.1-8 rfc8504#5.7.1-2
 //= rfc8200#4.1-2 rfc8200#4.1-3
 pub fn fragments(packet: &[u8], mtu: u32, identification: u32) -> Result<Fragments<'_>, Unfit> {
     let header = Header::parse(packet).map_err(|_| Unfit::Malformed)?;
@@ -52,6 +53,8 @@ pub struct Fragments<'a> {
 
 impl Fragments<'_> {
     /// RFC 7112 s5: a host includes the entire chain of headers in the first fragment.
+    //= rfc8504#5.2-5
+    //= rfc7112#5-1
     //= rfc8200#4.5-6
     fn is_chain_in_first(&self) -> bool {
         let PerFragment { len, next_header, .. } = self.per_fragment;
@@ -85,6 +88,8 @@ impl Fragments<'_> {
 impl Iterator for Fragments<'_> {
     type Item = PacketBuf;
 
+    //= rfc8504#5.1-6
+    //= rfc5722#4-1
     //= rfc8200#4.5-7
     fn next(&mut self) -> Option<PacketBuf> {
         let rest = self.packet.get(self.per_fragment.len + self.sent..)?;
@@ -102,6 +107,7 @@ impl Iterator for Fragments<'_> {
 
 /// The headers that are in each fragment: all up to the Routing header if there is one, or else the Hop-by-Hop Options
 /// header if there is one, or else the IPv6 header alone (RFC 8200 s4.5).
+//= rfc8504#5.2-6 rfc8504#5.2-7
 //= rfc8200#4.5-3 rfc8200#4.5-4
 #[derive(Clone, Copy, Debug)]
 struct PerFragment {

@@ -40,6 +40,8 @@ pub struct Transmit {
 }
 
 /// The listener part of MLD of one interface.
+//= rfc8504#5.11-1 rfc8504#5.11-2
+//= rfc3810#8.2.1-2
 #[derive(Clone, Debug)]
 pub struct Listener {
     random: ChaCha20Rng,
@@ -87,6 +89,7 @@ impl Listener {
 
     /// The interface has got a link-local address. Routers have ignored reports with an unspecified source, so the
     /// interface reports all groups anew (RFC 3590 s4).
+    //= rfc3810#5.2.13-3
     pub fn handle_link_local(&mut self, now: Instant) {
         self.report_all(now);
     }
@@ -96,6 +99,7 @@ impl Listener {
     /// # Errors
     /// [`Drop::Malformed`] if the address is no group, and [`Drop::GroupLimit`] at a limit ([`MAX_GROUPS`],
     /// [`MAX_SOLICITED_NODE_GROUPS`]).
+    //= rfc3810#4.2-2
     pub fn join(&mut self, group: Ipv6Addr, now: Instant) -> Result<(), Drop> {
         if !group.is_multicast() {
             return Err(Drop::Malformed);
@@ -112,6 +116,8 @@ impl Listener {
     }
 
     /// Takes back one [`Listener::join`]. A group that nobody has joined stays as it is.
+    //= rfc3810#4.2-1
+    //= rfc4861#7.2.1-3
     pub fn leave(&mut self, group: Ipv6Addr, now: Instant) {
         let Some(entry) = self.groups.get_mut(&group).filter(|entry| entry.listeners > 0) else {
             return;
@@ -129,6 +135,7 @@ impl Listener {
     }
 
     /// Whether the interface takes packets to this group. All interfaces listen to all nodes (RFC 4291 s2.8).
+    //= rfc4861#7.2.1-1
     #[must_use]
     pub fn is_member(&self, group: Ipv6Addr) -> bool {
         group == ALL_NODES
@@ -284,6 +291,7 @@ pub const MAX_SOURCES: usize = 64;
 /// draw reports at once. Not configurable.
 pub const MIN_ANSWER_INTERVAL: Duration = Duration::from_millis(100);
 /// Robustness Variable (RFC 3810 s9.1). Not configurable.
+//= rfc3810#9.1-1 rfc3810#9.1-2
 const ROBUSTNESS: u8 = 2;
 /// Query Interval (RFC 3810 s9.2), until a querier states another one.
 const QUERY_INTERVAL: Duration = Duration::from_secs(125);

@@ -177,6 +177,7 @@ impl Neighbors {
     /// # Errors
     /// [`Drop::UnknownNeighbor`] without an entry, [`Drop::AdvertisementValue`] if RFC 4861 s7.2.5 ignores the message, or
     /// [`Drop::Malformed`] for a group as link-layer address. Then the entry is unchanged.
+    //= rfc4861#7.2.5-1
     pub fn handle_advertisement(
         &mut self,
         advertisement: &NeighborAdvertisement,
@@ -197,6 +198,7 @@ impl Neighbors {
     ///
     /// # Errors
     /// As [`Self::handle_solicitation`].
+    //= rfc4861#6.3.4-11 rfc4861#6.3.4-12
     pub fn handle_router(
         &mut self,
         source: Ipv6Addr,
@@ -211,6 +213,7 @@ impl Neighbors {
     ///
     /// # Errors
     /// As [`Self::handle_solicitation`].
+    //= rfc4861#8.3-6
     pub fn handle_redirect(
         &mut self,
         target: Ipv6Addr,
@@ -324,6 +327,7 @@ impl Neighbors {
     }
 
     /// Removes a neighbor whose address resolution has failed.
+    //= rfc4861#7.3.3-1
     fn on_failure(&mut self, neighbor: Ipv6Addr, now: Instant) {
         if self.routers.contains(&neighbor) {
             self.silent.insert(neighbor, now);
@@ -340,6 +344,8 @@ impl Neighbors {
     }
 
     /// Takes what a message other than a Neighbor Advertisement tells about its sender or target.
+    //= rfc4861#6.3.4-13 rfc4861#6.3.4-14 rfc4861#7.2-1 rfc4861#7.2.3-3 rfc4861#7.2.3-5
+    //= rfc4861#7.2.3-6 rfc4861#7.2.3-7 rfc4861#7.3.1-2 rfc4861#8.3-3
     fn learn(
         &mut self,
         neighbor: Ipv6Addr,
@@ -418,6 +424,7 @@ pub const MAX_NEIGHBORS: usize = 4096;
 /// Entries in the state INCOMPLETE that a table has at most.
 pub const MAX_INCOMPLETE: usize = 1024;
 /// Packets that wait for the link-layer address of one neighbor at most (RFC 4861 s7.2.2). The oldest goes first.
+//= rfc4861#7.2.2-6 rfc4861#7.2.2-7 rfc4861#7.2.2-8
 pub const MAX_QUEUE: usize = 3;
 /// Multicast solicitations before address resolution has failed (RFC 4861 s10).
 pub const MAX_MULTICAST_SOLICIT: u8 = 3;
@@ -426,6 +433,7 @@ pub const MAX_UNICAST_SOLICIT: u8 = 3;
 /// Time in the state DELAY (RFC 4861 s10).
 pub const DELAY_FIRST_PROBE_TIME: Duration = Duration::from_secs(5);
 /// Least time between probes of an unreachable router that the host would prefer (RFC 4191 s3.5).
+//= rfc4191#3.5-3
 pub const PROBE_INTERVAL: Duration = Duration::from_secs(60);
 
 #[cfg(test)]

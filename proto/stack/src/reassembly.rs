@@ -82,6 +82,8 @@ impl<W: Copy + Ord> Reassembly<W> {
     ///
     /// # Errors
     /// A [`Verdict`] about the fragment.
+    //= rfc8504#5.1-5 rfc8504#5.7.1-2
+    //= rfc6946#4-1 rfc6946#4-2 rfc6946#4-3
     //= rfc8200#4.5-8 rfc8200#4.5-9 rfc8200#5-8
     pub fn handle_fragment(
         &mut self,

@@ -191,6 +191,7 @@ impl Routers {
 
     /// Whether the destination is on the link by its prefix. There are at most [`MAX_PREFIXES`]. Callers keep the
     /// answer in their destination cache until [`Output::RoutesChanged`].
+    //= rfc4861#5.1-1
     #[must_use]
     pub fn is_on_link(&self, destination: Ipv6Addr) -> bool {
         // RFC 4861 s5.1: "The link-local prefix is considered to be on the prefix list with an infinite invalidation timer".
@@ -286,12 +287,14 @@ fn is_over(until: Option<Instant>, now: Instant) -> bool {
 }
 
 /// Largest number of routers. Not configurable.
+//= rfc4861#6.3.4-4 rfc4861#6.3.4-5
 pub const MAX_ROUTERS: usize = 16;
 /// Largest number of on-link prefixes, and of prefixes that one router advertises. Not configurable.
 pub const MAX_PREFIXES: usize = 32;
 /// Largest number of routes but default routes. Not configurable.
 pub const MAX_ROUTES: usize = 32;
 /// Largest number of DNS servers, and of search domains. Not configurable.
+//= rfc8106#5.3.1-4
 pub const MAX_DNS: usize = 8;
 
 #[cfg(test)]

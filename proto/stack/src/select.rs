@@ -20,6 +20,7 @@ pub use policy::{Policy, PolicyRow};
 pub use source::{Privacy, SourceCandidate, source};
 
 /// The scope of an address (RFC 6724 s3.1, s3.2).
+//= rfc6724#3.2-1 rfc6724#3.3-1
 fn scope(address: Ipv6Addr) -> Scope {
     match address.to_ipv4_mapped() {
         // RFC 6724 s3.2: auto-configuration addresses and loopback addresses "are assigned link-local scope".
@@ -29,6 +30,7 @@ fn scope(address: Ipv6Addr) -> Scope {
     }
 }
 
+//= rfc6724#6-1
 fn is_ipv4(address: Ipv6Addr) -> bool {
     address.to_ipv4_mapped().is_some()
 }

@@ -123,6 +123,7 @@ impl Outgoing {
     }
 
     /// The segments of at most `mss` octets of options and payload, and of at most what the peer takes.
+    //= rfc8201#5.4-2 rfc8201#5.4-4 rfc8201#5.4-5
     #[must_use]
     pub fn into_segments(self, mss: u16) -> Segments {
         cut(self.segment, mss.min(self.mss), self.source, self.destination)

@@ -48,6 +48,7 @@ pub struct Received {
 }
 
 /// How a datagram is to be sent. The stack chooses what is `None`.
+//= rfc8504#5.12-1
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
     /// Source address. The stack checks that it is an address of the host.

@@ -4,6 +4,7 @@ use alloc::vec;
 const A: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const B: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
+//= rfc3810#5.1.2-1 rfc3810#5.2.2-1 rfc3810#5.2.11-1 (test)
 //= rfc4443#2-1 (test)
 //= rfc8200#8.1-1 (test)
 #[test]

@@ -34,6 +34,7 @@ fn times_above_their_linear_range_have_an_exponent() {
     assert_eq!(interval_of(0xff), 0x1f << 10);
 }
 
+//= rfc3810#5.1.14-2 rfc3810#5.1.14-3 (test)
 #[test]
 fn a_listener_ignores_queries_that_are_not_from_the_link() {
     let mut body = vec![0, 0, 0, 0];
@@ -71,4 +72,21 @@ fn reports_round_trip() {
     let echo = Icmp { kind: Kind::ECHO_REPLY, code: 0, body: &[] };
     assert_eq!(Report::parse(&echo), Ok(None));
     assert_eq!(Query::parse(&Header::new(ROUTER, ALL, 0, 1, 0), true, &echo), Ok(None));
+}
+
+// RFC 3810 s5.2.
+//= rfc3810#5.2.10-1 rfc3810#5.2.10-2 rfc3810#5.2.11-3 (test)
+#[test]
+fn reports_have_the_octets_of_rfc_3810_s5_2() {
+    let group: Ipv6Addr = "ff02::77".parse().expect("group");
+    let source: Ipv6Addr = "2001:db8::1".parse().expect("address");
+    let record =
+        Record { sources: vec![source], ..Record::new(RecordType::MODE_IS_INCLUDE, group) };
+    let mut out = vec![];
+    Report::Version2(vec![record]).emit(source, group, &mut out);
+    assert_eq!(out[..2], [143, 0]);
+    // Reserved, one record; its type, no auxiliary data, one source.
+    assert_eq!(out[4..12], [0, 0, 0, 1, 1, 0, 0, 1]);
+    assert_eq!(out[12..28], group.octets());
+    assert_eq!(out[28..], source.octets());
 }

@@ -76,6 +76,7 @@ pub enum RouterPreference {
 
 impl RouterPreference {
     /// Reads the bits 3 and 4 of the flags.
+    //= rfc4861#4.6.2-4 rfc4861#4.6.2-7
     pub(super) const fn read(flags: u8) -> Self {
         match flags >> 3 & 3 {
             0 => Self::Medium,
@@ -97,6 +98,7 @@ impl RouterPreference {
 
 impl NdOption<'_> {
     /// Appends the option to `out`, with padding.
+    //= rfc8106#5.2-6 rfc8106#5.2-7
     pub(super) fn emit(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend([self.kind(), 0]);
@@ -158,6 +160,7 @@ impl PrefixInformation {
         out.extend(self.prefix.address().octets());
     }
 
+    //= rfc4191#2.3-2
     fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
         let [length, flags] = reader.array()?;
         let [valid, preferred] = [reader.u32()?, reader.u32()?].map(from_seconds);
@@ -201,6 +204,7 @@ impl RouteInformation {
 
 /// Reads the options of a message. Options that are unknown, and options that are too short for what they are, are left
 /// out. Nonetheless each option must have a length above zero, and the options must fill the octets.
+//= rfc4861#4.6-1 rfc4861#9-3
 pub(super) fn read(mut octets: &[u8]) -> Result<Vec<NdOption<'_>>, Malformed> {
     let mut options = Vec::new();
     while let [kind, units, ..] = *octets {
@@ -214,6 +218,8 @@ pub(super) fn read(mut octets: &[u8]) -> Result<Vec<NdOption<'_>>, Malformed> {
     if octets.is_empty() { Ok(options) } else { Err(Malformed::Truncated) }
 }
 
+//= rfc4861#4.1-5 rfc4861#4.2-9 rfc4861#4.3-7 rfc4861#4.4-10 rfc4861#4.6.3-2 rfc4861#4.6.4-2
+//= rfc4861#9-1 rfc4861#9-2 rfc4861#9-11
 fn read_one(kind: u8, contents: &[u8]) -> Result<Option<NdOption<'_>>, Malformed> {
     let mut reader = Reader::new(contents);
     Ok(Some(match kind {
@@ -255,6 +261,8 @@ fn packet_in(octets: &[u8]) -> &[u8] {
     }
 }
 
+//= rfc4191#2.3-4
+//= rfc4861#4.6.2-8
 fn prefix(address: Ipv6Addr, length: u8) -> Result<Prefix, Malformed> {
     if length > 128 {
         return Err(Malformed::Option);

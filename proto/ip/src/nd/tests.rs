@@ -70,6 +70,8 @@ fn advertisement() -> Message<'static> {
     Message { body, options }
 }
 
+//= rfc8106#5.2-6 rfc8106#5.2-7 (test)
+//= rfc4861#9-2 (test)
 #[test]
 fn all_messages_round_trip() {
     let group = "ff02::1".parse().expect("address");
@@ -101,6 +103,7 @@ fn all_messages_round_trip() {
     assert_eq!(round_trip(&redirect, ROUTER_ADDRESS, HOST), 40 + 8 + 48);
 }
 
+//= rfc4861#4.3-1 (test)
 #[test]
 fn the_octets_of_a_solicitation_are_those_of_the_rfc() {
     let solicitation = Message {
@@ -114,6 +117,8 @@ fn the_octets_of_a_solicitation_are_those_of_the_rfc() {
     assert_eq!(octets[24..], [1, 1, 2, 0, 0, 0, 0, 1]);
 }
 
+//= rfc4862#5.4.1-1 (test)
+//= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1 (test)
 #[test]
 fn a_message_that_a_router_has_forwarded_is_refused() {
     let octets = emitted(&advertisement(), ROUTER_ADDRESS, HOST);
@@ -125,6 +130,9 @@ fn a_message_that_a_router_has_forwarded_is_refused() {
     assert_eq!(Message::parse(&header, &icmp), Err(Malformed::Code));
 }
 
+//= rfc4862#5.4.1-1 (test)
+//= rfc4861#4.2-1 rfc4861#4.3-3 rfc4861#4.4-6 rfc4861#4.5-1 rfc4861#4.5-4 rfc4861#4.5-5 (test)
+//= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1 rfc4861#8.1-1 (test)
 #[test]
 fn messages_with_addresses_that_they_must_not_have_are_refused() {
     let group = "ff02::1:ff00:2".parse().expect("address");
@@ -167,6 +175,8 @@ fn messages_with_addresses_that_they_must_not_have_are_refused() {
     );
 }
 
+//= rfc4861#4.1-5 rfc4861#4.2-9 rfc4861#4.3-7 rfc4861#4.4-10 rfc4861#4.6-1 rfc4861#9-1 (test)
+//= rfc4861#9-3 rfc4861#9-11 (test)
 #[test]
 fn options_that_are_unknown_or_too_short_are_left_out_and_an_empty_one_ends_the_message() {
     let mut octets = vec![133, 0, 0, 0, 0, 0, 0, 0];
@@ -204,4 +214,53 @@ fn a_route_needs_the_octets_of_its_prefix() {
         let message = parse(&octets, HOST, ROUTER_ADDRESS).expect("valid").expect("of ND");
         assert_eq!(!message.options.is_empty(), is_read, "{units} {length}");
     }
+}
+
+//= rfc4191#2.2-4 rfc4191#2.3-2 rfc4191#2.3-4 (test)
+//= rfc4861#4.1-1 rfc4861#4.1-2 rfc4861#4.2-3 rfc4861#4.3-2 rfc4861#4.4-4 rfc4861#4.4-5 (test)
+//= rfc4861#4.5-3 rfc4861#4.6.2-4 rfc4861#4.6.2-7 rfc4861#4.6.2-8 rfc4861#4.6.3-2 (test)
+//= rfc4861#4.6.4-2 rfc4861#6.1.2-2 rfc4861#7.1.1-2 rfc4861#7.1.2-2 rfc4861#8.1-2 (test)
+#[test]
+fn reserved_fields_are_sent_as_zero_and_ignored() {
+    let link_layer = || vec![NdOption::TargetLinkLayer(MAC)];
+    let neighbor = NeighborAdvertisement {
+        target: HOST,
+        is_router: false,
+        is_solicited: true,
+        overrides: false,
+    };
+    let packet = header(HOST, HOST).octets();
+    let redirected = vec![NdOption::RedirectedHeader(&packet)];
+    let redirect = Body::Redirect { target: ROUTER_ADDRESS, destination: HOST };
+    // Bits that are reserved: those of each message, then those of its options.
+    let cases: [(Message<'_>, &[(usize, u8)]); 6] = [
+        (Message { body: Body::RouterSolicitation, options: vec![] }, &[(4, 0xff), (7, 0xff)]),
+        (advertisement(), &[(5, 0x07), (26, 0xff), (27, 0xff), (35, 0x3f), (44, 0xff), (67, 0xe7)]),
+        (
+            Message { body: Body::NeighborSolicitation { target: HOST }, options: vec![] },
+            &[(4, 0xff), (7, 0xff)],
+        ),
+        (
+            Message { body: Body::NeighborAdvertisement(neighbor), options: link_layer() },
+            &[(4, 0x1f), (5, 0xff), (7, 0xff)],
+        ),
+        (Message { body: redirect, options: link_layer() }, &[(4, 0xff), (7, 0xff)]),
+        (Message { body: redirect, options: redirected }, &[(42, 0xff), (47, 0xff)]),
+    ];
+    for (message, reserved) in cases {
+        let mut octets = emitted(&message, ROUTER_ADDRESS, HOST);
+        for (at, bits) in reserved {
+            assert_eq!(octets[*at] & bits, 0, "{message:?} at {at}");
+            octets[*at] |= bits;
+        }
+        octets[2..4].fill(0);
+        fill_icmp_checksum(&mut octets, ROUTER_ADDRESS, HOST);
+        assert_eq!(parse(&octets, ROUTER_ADDRESS, HOST), Ok(Some(message)));
+    }
+    // The bits of a prefix behind its length.
+    let mut octets = emitted(&advertisement(), ROUTER_ADDRESS, HOST);
+    octets[56..64].fill(0xff);
+    octets[2..4].fill(0);
+    fill_icmp_checksum(&mut octets, ROUTER_ADDRESS, HOST);
+    assert_eq!(parse(&octets, ROUTER_ADDRESS, HOST), Ok(Some(advertisement())));
 }

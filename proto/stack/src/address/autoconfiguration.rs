@@ -80,6 +80,8 @@ impl Addresses {
     /// # Errors
     /// [`Drop::AdvertisementValue`] if RFC 4862 s5.5.3 ignores the option: the prefix is link-local, multicast, or has not 64 bits,
     /// or the preferred lifetime is greater than the valid lifetime. [`Drop::PrefixLimit`] at a limit.
+    //= rfc8504#6.3-1
+    //= rfc4862#5.5-2
     pub fn handle_prefix(
         &mut self,
         information: &PrefixInformation,
@@ -125,6 +127,8 @@ impl Addresses {
         true
     }
 
+    //= rfc8981#3.4-1
+    //= rfc4862#5.4.2-3
     fn on_prefix(
         &mut self,
         information: &PrefixInformation,
@@ -156,6 +160,7 @@ impl Addresses {
     }
 
     /// Makes a stable address in the prefix, unless there is one, or the next try has its time, or the tries are over.
+    //= rfc7217#5-3
     fn make_stable(
         &mut self,
         prefix: Prefix,
@@ -182,6 +187,8 @@ impl Addresses {
 
     /// The next stable address that can be tried. RFC 7217 s5: a reserved identifier, or one that is in use, counts as a
     /// duplicate.
+    //= rfc8504#6.3-2
+    //= rfc7217#5-1 rfc7217#5-16 rfc7217#5-17 rfc7217#6-7
     fn find_stable(&mut self, prefix: Prefix) -> Option<Ipv6Addr> {
         let Self { config, secret, entries, prefixes, .. } = self;
         let state = prefixes.get_mut(&prefix)?;
@@ -200,6 +207,8 @@ impl Addresses {
         None
     }
 
+    //= rfc7217#5-11 rfc7217#6-1 rfc7217#6-2 rfc7217#6-4
+    //= rfc4862#5.4.5-4
     pub(super) fn on_stable_duplicate(&mut self, address: Ipv6Addr, now: Instant) {
         let prefix = Prefix::new(address, 64);
         if self.config.mode == Mode::Eui64 {
@@ -283,6 +292,8 @@ impl Addresses {
 }
 
 /// RFC 4862 s5.5.3, steps b to d.
+//= rfc4862#5.5.3-1 rfc4862#5.5.3-2 rfc4862#5.5.3-3
+//= rfc4861#4.6.2-5 rfc4861#4.6.2-10
 fn check(information: &PrefixInformation) -> Result<(), Drop> {
     let PrefixInformation { prefix, preferred, valid, .. } = *information;
     let address = prefix.address();
@@ -317,6 +328,7 @@ pub const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
 /// Largest number of prefixes in which the interface makes addresses, besides the link-local one. Not configurable.
 pub const MAX_PREFIXES: usize = 32;
 /// RFC 7217 s7. Not configurable.
+//= rfc7217#6-3
 pub(super) const IDGEN_RETRIES: u8 = 3;
 /// RFC 7217 s7. Not configurable.
 pub(super) const IDGEN_DELAY: Duration = Duration::from_secs(1);

@@ -6,6 +6,10 @@ use moorline_ip::Mac;
 use super::{Lifetimes, TemporaryLifetimes};
 
 /// How interface identifiers are made.
+//= rfc8504#6.3-2 rfc8504#6.4-2
+//= rfc8981#3.7-1 rfc8981#3.7-2
+//= rfc7217#5-4
+//= rfc6724#5-8
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// From the MAC address (RFC 4291 appendix A).
@@ -18,6 +22,8 @@ pub enum Mode {
 }
 
 /// Configuration of [`Addresses`](super::Addresses).
+//= rfc7217#5-13 rfc7217#5-15
+//= rfc4862#5.1-1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How interface identifiers are made.

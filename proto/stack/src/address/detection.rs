@@ -58,6 +58,10 @@ impl Addresses {
     ///
     /// # Errors
     /// [`Drop::NotOurs`] if the interface has not this address.
+    //= rfc4429#3.3-7 rfc4429#3.3-9 rfc4429#3.3-10
+    //= rfc7527#4.2-3
+    //= rfc4862#5.4.3-1
+    //= rfc4861#7.2.3-1
     pub fn handle_solicitation(
         &mut self,
         target: Ipv6Addr,
@@ -96,6 +100,9 @@ impl Addresses {
     }
 
     /// Begins detection after a random time up to `delay`.
+    //= rfc8504#6.3-4
+    //= rfc4429#3.1-1 rfc4429#3.1-2 rfc4429#3.2-5 rfc4429#3.3-1 rfc4429#3.3-2 rfc4429#3.3-5
+    //= rfc4862#5.4.2-2
     pub(super) fn detect(&mut self, address: Ipv6Addr, delay: Duration, now: Instant) {
         let is_optimistic = self.config.optimistic && self.knows_router;
         let is_on = self.is_up && !self.is_disabled;
@@ -128,6 +135,8 @@ impl Addresses {
         due.into_iter().for_each(|address| self.on_detection_timeout(address, now));
     }
 
+    //= rfc7527#3.1-1
+    //= rfc4862#5.4.2-1
     fn on_detection_timeout(&mut self, address: Ipv6Addr, now: Instant) {
         let Some(entry) = self.entries.get_mut(&address) else { return };
         match entry.detection {
@@ -149,6 +158,9 @@ impl Addresses {
     }
 
     /// RFC 4862 s5.4.2: the interface joins the group of the address before its first probe.
+    //= rfc4429#3.3-4
+    //= rfc4862#5.4.2-1
+    //= rfc4861#7.2.1-1 rfc4861#7.2.1-2 rfc4861#7.2.1-3
     fn join(&mut self, address: Ipv6Addr) {
         let entry = self.entries.get_mut(&address).filter(|entry| !entry.is_joined);
         if let Some(entry) = entry {
@@ -158,6 +170,7 @@ impl Addresses {
     }
 
     /// Sends the first of `probes` probes.
+    //= rfc7527#4.1-1 rfc7527#4.1-2
     fn probe(&mut self, address: Ipv6Addr, probes: u8, now: Instant) {
         let Some(entry) = self.entries.get_mut(&address) else { return };
         // RFC 7527 s4.1: "each Enhanced DAD probe uses a different nonce."
@@ -189,6 +202,7 @@ impl Addresses {
     }
 
     /// Whether the solicitation is a probe of this interface that the link has sent back.
+    //= rfc8504#6.3-6
     fn is_own_probe(&self, target: Ipv6Addr, nonce: Option<&[u8]>) -> bool {
         let (Some(entry), Some(nonce)) = (self.entries.get(&target), nonce) else { return false };
         entry.nonces.iter().any(|own| own == nonce)
@@ -202,6 +216,9 @@ impl Addresses {
     }
 
     /// Another node has the address (RFC 4862 s5.4.5).
+    //= rfc4429#3.3-8
+    //= rfc7527#4.2-4
+    //= rfc4862#5.4.5-1
     fn on_duplicate(&mut self, address: Ipv6Addr, now: Instant) {
         let Some(entry) = self.entries.get(&address) else { return };
         // RFC 4862 s5.4 is for addresses whose detection goes on. While the link is down, no message can come.
@@ -220,6 +237,7 @@ impl Addresses {
     }
 
     /// Stops IPv6 on the interface. Addresses of the caller stay for the next time that the link goes up.
+    //= rfc4862#5.4.5-3
     pub(super) fn disable(&mut self) {
         self.is_disabled = true;
         for (address, entry) in &mut self.entries {

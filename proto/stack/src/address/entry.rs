@@ -86,6 +86,7 @@ impl Origin {
 
 impl State {
     /// Whether packets to and from the address are in order.
+    //= rfc4862#5.5.4-1
     #[must_use]
     pub const fn is_assigned(self) -> bool {
         !matches!(self, Self::Tentative)
@@ -147,6 +148,7 @@ impl Entry {
         }
     }
 
+    //= rfc4429#3.3-6
     pub(super) const fn state(&self) -> State {
         match self.detection {
             Detection::Unique if self.is_deprecated => State::Deprecated,

@@ -13,6 +13,7 @@ use super::{Addresses, LINK_LOCAL, Lifetimes, Mode, Origin, Output, interface_id
 use crate::random::up_to;
 
 /// Lifetimes of temporary addresses (RFC 8981 s3.8).
+//= rfc8981#3.6-3 rfc8981#3.6-4
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TemporaryLifetimes {
     /// `TEMP_PREFERRED_LIFETIME`; smaller than the other one.
@@ -28,6 +29,9 @@ impl TemporaryLifetimes {
 
 impl Addresses {
     /// Makes a temporary address in the prefix, unless there is one for a while yet.
+    //= rfc8504#6.4-1
+    //= rfc8981#3.4-2 rfc8981#3.4-4 rfc8981#3.4-5 rfc8981#3.4-10 rfc8981#3.5-2
+    //= rfc7217#5-2
     pub(super) fn make_temporary(&mut self, prefix: Prefix, delay: Duration, now: Instant) {
         let Some(state) = self.prefixes.get(&prefix) else { return };
         let is_wanted = self.config.mode == Mode::Temporary
@@ -57,6 +61,7 @@ impl Addresses {
     }
 
     /// Makes the temporary addresses that are due (RFC 8981 s3.5).
+    //= rfc8981#3.5-1 rfc8981#3.6-1 rfc8981#3.6-2
     pub(super) fn regenerate(&mut self, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let prefixes = self.prefixes.iter();
@@ -66,6 +71,7 @@ impl Addresses {
     }
 
     /// When the next temporary address of the prefix is due.
+    //= rfc8981#3.5-3
     pub(super) fn regeneration(&self, prefix: Prefix, state: &Autoconfigured) -> Option<Instant> {
         let due = self.newest(prefix)?? - self.regen_advance();
         let due = state.temporary_after.map_or(due, |after| due.max(after));
@@ -76,6 +82,7 @@ impl Addresses {
     }
 
     /// RFC 8981 s3.4, step 7: another identifier, up to `TEMP_IDGEN_RETRIES` times.
+    //= rfc8981#3.4-8 rfc8981#3.4-9
     pub(super) fn on_temporary_duplicate(&mut self, address: Ipv6Addr, now: Instant) {
         let prefix = Prefix::new(address, 64);
         let Some(state) = self.prefixes.get_mut(&prefix) else { return };
@@ -102,15 +109,19 @@ impl Addresses {
     }
 
     /// The ends that an address made now never outlives. RFC 8981 s3.4, step 4: `DESYNC_FACTOR` is computed for each address.
-    fn draw_bounds(&mut self, now: Instant) -> Lifetimes {
+    //= rfc8981#3.4-3 rfc8981#3.8-1 rfc8981#3.8-2
+    pub(super) fn draw_bounds(&mut self, now: Instant) -> Lifetimes {
         let TemporaryLifetimes { preferred, valid } = self.config.temporary;
+        // RFC 8981 s3.8: "TEMP_PREFERRED_LIFETIME value MUST be smaller than the TEMP_VALID_LIFETIME value".
+        let preferred = preferred.min(valid.saturating_sub(Duration::from_secs(1)));
         // RFC 8981 s3.8: DESYNC_FACTOR "MUST be smaller than (TEMP_PREFERRED_LIFETIME - REGEN_ADVANCE)".
         let most = preferred.saturating_sub(self.regen_advance() + Duration::from_secs(1));
         let desync = up_to(&mut self.random, (preferred / 5 * 2).min(most));
         Lifetimes::from_now(preferred.saturating_sub(desync), valid, now)
     }
 
-    fn draw_address(&mut self, prefix: Prefix) -> Option<Ipv6Addr> {
+    //= rfc8981#3.3.1-1 rfc8981#3.4-6
+    pub(super) fn draw_address(&mut self, prefix: Prefix) -> Option<Ipv6Addr> {
         let Self { random, entries, .. } = self;
         (0..DRAWS).find_map(|_| {
             let id = random.next_u64().to_be_bytes();
@@ -128,6 +139,7 @@ impl Addresses {
     }
 
     /// RFC 8981 s3.8: 2 + (`TEMP_IDGEN_RETRIES` * `DupAddrDetectTransmits` * `RetransTimer` / 1000) seconds.
+    //= rfc8981#3.5-4
     pub(super) fn regen_advance(&self) -> Duration {
         let probes = u32::from(TEMP_IDGEN_RETRIES) * u32::from(self.config.dad_transmits);
         Duration::from_secs(2) + self.retrans_timer * probes

@@ -6,6 +6,7 @@ mod temporary;
 use super::*;
 use alloc::vec;
 use moorline_ip::Mac;
+use moorline_ip::address::with_interface_id;
 use moorline_ip::nd::PrefixInformation;
 use rand_core::SeedableRng as _;
 
@@ -109,6 +110,8 @@ fn last_nonce(addresses: &Addresses, address: Ipv6Addr) -> [u8; 6] {
 }
 
 // RFC 4862 s5.3: the link-local address is the first one.
+//= rfc8504#6.3-2 (test)
+//= rfc7217#5-1 rfc7217#5-3 rfc7217#5-4 (test)
 #[test]
 fn the_link_local_address_comes_first_and_has_the_identifier_of_the_mode() {
     let mut seen = vec![];
@@ -127,6 +130,7 @@ fn the_link_local_address_comes_first_and_has_the_identifier_of_the_mode() {
 }
 
 // RFC 7217 s5.
+//= rfc7217#5-3 rfc7217#5-5 rfc7217#5-8 rfc7217#5-19 (test)
 #[test]
 fn stable_identifiers_depend_on_prefix_interface_counter_and_key() {
     let id =
@@ -139,6 +143,7 @@ fn stable_identifiers_depend_on_prefix_interface_counter_and_key() {
 }
 
 // With a configured key, addresses do not depend on the seed; without one they do.
+//= rfc7217#5-6 rfc7217#5-7 rfc7217#5-13 rfc7217#5-14 rfc7217#5-15 rfc7217#5-18 (test)
 #[test]
 fn the_key_is_the_configured_one_or_drawn() {
     let link_local = |secret, seed| {
@@ -153,6 +158,8 @@ fn the_key_is_the_configured_one_or_drawn() {
 }
 
 // RFC 5453.
+//= rfc8981#3.3.1-1 (test)
+//= rfc7217#5-16 (test)
 #[test]
 fn reserved_identifiers_are_known() {
     let is_reserved = |id: u64| interface_id::is_reserved(id.to_be_bytes());
@@ -177,6 +184,10 @@ fn equal_seeds_and_inputs_give_equal_outputs() {
     assert_ne!(record(1), record(2));
 }
 
+//= rfc8504#6.3-5 (test)
+//= rfc7527#4.1-4 (test)
+//= rfc4862#5.4-1 rfc4862#5.4-3 (test)
+//= rfc4861#7.2.1-2 (test)
 #[test]
 fn a_given_address_is_probed_at_once_and_stays_until_it_is_removed() {
     let mut addresses = ready(config(Mode::Stable));
@@ -239,6 +250,7 @@ fn addresses_that_no_host_has_are_refused() {
 }
 
 // The bounds MAX_ADDRESSES and MAX_ADDRESSES_OF_PREFIX.
+//= rfc8504#6.2-2 rfc8504#6.2-3 (test)
 #[test]
 fn addresses_are_bounded_in_a_prefix_and_in_all() {
     let mut addresses = ready(config(Mode::Stable));
@@ -257,7 +269,7 @@ fn addresses_are_bounded_in_a_prefix_and_in_all() {
 }
 
 fn with_id(n: u16, id: u8) -> Ipv6Addr {
-    moorline_ip::address::with_interface_id(net(n).address(), [0, 0, 0, 0, 0, 0, 0, id])
+    with_interface_id(net(n).address(), [0, 0, 0, 0, 0, 0, 0, id])
 }
 
 #[test]
@@ -302,4 +314,24 @@ fn on_another_link_only_the_addresses_of_the_caller_stay() {
     assert_eq!(origins, [Origin::Manual, Origin::LinkLocal]);
     advertise(&mut addresses, 1, 24 * HOUR, 48 * HOUR, after(10));
     assert_ne!(of(&addresses, Origin::Temporary)[0].address, temporary);
+}
+
+// RFC 7217 s5: an identifier that is in use is handled "in the same way as the case of duplicate addresses".
+//= rfc7217#5-17 (test)
+#[test]
+fn an_identifier_that_is_in_use_counts_as_a_duplicate() {
+    let with_key = Config { secret: Some([7; 16]), ..config(Mode::Stable) };
+    let made = |taken: Option<Ipv6Addr>| {
+        let mut addresses = ready(with_key);
+        if let Some(address) = taken {
+            addresses.add(&given(address), start()).expect("room");
+        }
+        advertise(&mut addresses, 1, HOUR, HOUR, after(3));
+        of(&addresses, Origin::Autoconfigured)[0].address
+    };
+    let first = made(None);
+    let second = made(Some(first));
+    let id = interface_id::stable(net(1), with_key.mac, 1, &[7; 16]);
+    assert_eq!(second, with_interface_id(net(1).address(), id));
+    assert_ne!(first, second);
 }

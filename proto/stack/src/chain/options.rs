@@ -8,6 +8,7 @@ use crate::Drop;
 
 /// Checks the options of a header. `octets` are those of the header, and `at` is its offset in the packet. Returns
 /// whether one of the options is a Router Alert.
+//= rfc8504#5.3-2 rfc8504#5.3-12
 //= rfc8200#4.2-1 rfc8200#4.2-2 rfc8200#4.2-6
 pub(super) fn check(octets: &[u8], at: usize, is_multicast: bool) -> Result<bool, Verdict> {
     let (mut options, mut pads) = (0, 0);
@@ -46,6 +47,7 @@ fn overrun(octets: &[u8], at: usize, here: usize) -> Verdict {
     problem(Drop::Malformed, ERRONEOUS_FIELD, at + field)
 }
 
+//= rfc8504#5.3-5
 fn check_padding(data: &[u8]) -> Result<(), Verdict> {
     below(data.len(), MAX_PADN)?;
     // RFC 8200 s4.2: the Option Data consists of N-2 zero-valued octets.
@@ -60,6 +62,7 @@ const fn is_router_alert(option: &RawOption<'_>) -> bool {
 }
 
 /// Does what the two highest bits of an unknown option demand. Such an option is no Router Alert: returns `false`.
+//= rfc8504#5.2-1
 //= rfc8200#4.2-3
 fn check_unknown(option: &RawOption<'_>, is_multicast: bool) -> Result<bool, Verdict> {
     let report = || Err(problem(Drop::UnknownOption, UNKNOWN_OPTION, option.at));
@@ -81,11 +84,14 @@ const fn below(count: usize, limit: usize) -> Result<(), Verdict> {
 }
 
 /// Largest number of options of one header, without padding (RFC 8504 s5.3). Linux has the same limit.
+//= rfc8504#5.3-9 rfc8504#5.3-11
 pub const MAX_OPTIONS: usize = 8;
 /// Largest number of Pad1 options in a row (RFC 8504 s5.3).
+//= rfc8504#5.3-1
 pub const MAX_PAD1: usize = 7;
 /// Largest Opt Data Len of a PadN option, in octets (RFC 8504 s5.3). Linux accepts 7 octets of padding in a row, with
 /// type and length of the PadN, and sends no more.
+//= rfc8504#5.3-4
 pub const MAX_PADN: usize = 7;
 const PAD1: u8 = 0;
 const PADN: u8 = 1;

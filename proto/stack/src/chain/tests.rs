@@ -56,6 +56,7 @@ fn options(destination: &str, contents: &[u8]) -> Result<Step, Verdict> {
 }
 
 // RFC 8200 s4.1: extension headers are accepted in any order, but for the Hop-by-Hop Options header.
+//= rfc8504#5.2-2 (test)
 //= rfc8200#4-2 rfc8200#4.1-4 (test)
 #[test]
 fn the_walk_ends_at_the_upper_layer() {
@@ -70,6 +71,7 @@ fn the_walk_ends_at_the_upper_layer() {
 }
 
 // RFC 8200 s4, s4.7.
+//= rfc8504#5.2-1 (test)
 //= rfc8200#4-4 rfc8200#4.7-1 (test)
 #[test]
 fn an_unknown_next_header_is_reported_and_no_next_header_is_not() {
@@ -99,6 +101,7 @@ fn hop_by_hop_options_are_behind_the_ipv6_header_only() {
 }
 
 // RFC 8200 s4.2: the two highest bits of the Option Type.
+//= rfc8504#5.2-1 (test)
 //= rfc8200#4.2-3 (test)
 #[test]
 fn unknown_options_do_what_their_highest_bits_say() {
@@ -150,6 +153,8 @@ fn an_option_that_leaves_its_header_is_an_erroneous_field() {
 }
 
 // RFC 8504 s5.3.
+//= rfc8504#5.3-1 rfc8504#5.3-2 rfc8504#5.3-4 rfc8504#5.3-5 rfc8504#5.3-9 rfc8504#5.3-11 (test)
+//= rfc8504#5.3-12 (test)
 //= rfc8200#4.2-6 (test)
 #[test]
 fn options_and_their_padding_have_limits() {
@@ -195,6 +200,7 @@ fn options_and_their_padding_have_limits() {
 }
 
 // RFC 5095 s3, RFC 8200 s4.4.
+//= rfc8504#5.2-3 (test)
 //= rfc4443#3.4-1 (test)
 //= rfc8200#4.4-1 rfc8200#4.4-2 (test)
 #[test]
@@ -244,6 +250,8 @@ fn a_router_alert_counts_in_hop_by_hop_options() {
 }
 
 // RFC 6980 s5.
+//= rfc8504#5.4-15 (test)
+//= rfc6980#5-3 (test)
 #[test]
 fn neighbor_discovery_in_fragments_is_ignored() {
     for kind in 0..=255 {

@@ -29,6 +29,7 @@ pub struct Quote<'a> {
 impl<'a> Quote<'a> {
     /// Reads the quote of an error. `None` if it does not show the protocol of the upper layer: then RFC 4443 s2.4
     /// (d) demands that the host drops the error silently.
+    //= rfc8504#5.8-2
     #[must_use]
     pub fn parse(quote: &'a [u8]) -> Option<Self> {
         let header = Ip6::read(quote)?;

@@ -13,6 +13,7 @@ use siphasher::sip::SipHasher24;
 /// A keyed hash of source and destination gives the first value of a pair of addresses, so nobody off the path can
 /// predict the values. A counter that some prefixes of destinations share is added, so a pair uses no value again
 /// before 2^32 packets of these prefixes. There is no state that strangers can fill.
+//= rfc7739#5.3
 #[derive(Clone)]
 pub struct Identifications {
     random: ChaCha20Rng,
@@ -33,6 +34,7 @@ impl Identifications {
 
     /// The Identification of one more packet from `source` to `destination`. If the packet has a Routing header, that
     /// is its final destination.
+    //= rfc8504#5.1-9
     //= rfc8200#4.5-2
     pub fn next(&mut self, source: Ipv6Addr, destination: Ipv6Addr) -> u32 {
         if self.counters.is_empty() {

@@ -58,6 +58,7 @@ fn a_packet_is_cut_in_multiples_of_eight() {
 }
 
 // RFC 8200 s4.5: the per-fragment headers are all up to the Routing header, else the Hop-by-Hop Options header.
+//= rfc8504#5.2-6 rfc8504#5.2-7 (test)
 //= rfc8200#4.1-1 rfc8200#4.1-2 rfc8200#4.1-3 rfc8200#4.5-3 rfc8200#4.5-4 (test)
 #[test]
 fn the_headers_that_routers_process_are_in_each_fragment() {
@@ -89,6 +90,7 @@ fn the_headers_that_routers_process_are_in_each_fragment() {
 }
 
 // RFC 8021: no atomic fragments.
+//= rfc8504#5.1-8 (test)
 #[test]
 fn a_packet_that_fits_has_no_fragment_header() {
     let whole = packet(&[HOP_BY_HOP], UDP, 1232);
@@ -101,6 +103,8 @@ fn a_packet_that_fits_has_no_fragment_header() {
 }
 
 // RFC 7112 s5.
+//= rfc8504#5.2-5 (test)
+//= rfc7112#5-1 (test)
 //= rfc8200#4.5-6 (test)
 #[test]
 fn the_first_fragment_has_the_whole_chain_or_there_is_none() {
@@ -127,6 +131,7 @@ fn the_longest_packet_is_cut() {
 }
 
 // RFC 7739 s5.3.
+//= rfc7739#5.3 (test)
 //= rfc8200#4.5-2 (test)
 #[test]
 fn a_pair_of_addresses_uses_no_identification_twice() {
@@ -137,6 +142,8 @@ fn a_pair_of_addresses_uses_no_identification_twice() {
 }
 
 // RFC 7739 s4: neither another destination nor another host shows the values of a pair.
+//= rfc8504#5.1-9 (test)
+//= rfc7739#5.3 (test)
 #[test]
 fn identifications_of_other_destinations_and_hosts_are_unrelated() {
     let first = |seed, destination: &str| {
@@ -156,6 +163,8 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Fragments fit, do not overlap, leave no gap, and hold the packet.
+    //= rfc8504#5.1-6 rfc8504#5.7.1-2 (test)
+    //= rfc5722#4-1 (test)
     //= rfc8200#4.5-5 rfc8200#4.5-7 (test)
     #[test]
     fn fragments_hold_the_packet(len in 1233_usize..20_000, mtu in 1280_u32..4000) {

@@ -86,6 +86,7 @@ impl Listener {
         self.rearm();
     }
 
+    //= rfc3810#8.2.1-1 rfc3810#9.12-1
     fn choose_version(&mut self, query: &Query, now: Instant) {
         if !query.is_version1 {
             if !query.interval.is_zero() {
@@ -103,6 +104,7 @@ impl Listener {
     }
 
     /// RFC 3810 s6.2, rules 1 and 2.
+    //= rfc3810#6.3-1 rfc3810#6.3-2
     fn on_general_query(&mut self, query: &Query, now: Instant) {
         let at = draw(now + up_to(&mut self.random, query.max_response), self.answered);
         let is_sooner = self.general.is_some_and(|pending| pending <= at);

@@ -79,6 +79,7 @@ fn version2(records: Vec<Record>) -> Transmit {
 }
 
 // RFC 3810 s6.1.
+//= rfc3810#9.1-1 rfc3810#9.1-2 (test)
 #[test]
 fn a_change_is_reported_at_once_and_once_more() {
     let mut listener = listener();
@@ -113,6 +114,8 @@ fn a_new_change_ends_the_reports_of_the_change_before() {
     assert_eq!(sent, [version2(vec![last])]);
 }
 
+//= rfc3810#4.2-1 (test)
+//= rfc4861#7.2.1-3 (test)
 #[test]
 fn joins_are_counted() {
     let mut listener = quiet(&[group(1)]);
@@ -157,6 +160,8 @@ fn some_groups_are_never_reported() {
 }
 
 // RFC 3810 s6.2, rules 1 and 2; s6.3, case 1.
+//= rfc8504#5.11-1 (test)
+//= rfc3810#6.3-1 rfc3810#6.3-2 (test)
 #[test]
 fn a_general_query_draws_one_report_of_all_groups_after_a_random_time() {
     let mut listener = quiet(&[group(1), group(2)]);
@@ -242,6 +247,7 @@ fn a_query_that_is_about_no_group_is_refused() {
 }
 
 // The bounds MAX_GROUPS and MAX_SOLICITED_NODE_GROUPS.
+//= rfc3810#4.2-2 (test)
 #[test]
 fn groups_are_bounded_and_solicited_node_groups_apart() {
     let mut listener = listener();
@@ -275,6 +281,7 @@ fn reports_fit_the_least_mtu() {
     }
 }
 
+//= rfc3810#5.2.13-3 (test)
 #[test]
 fn all_groups_are_reported_anew_when_the_link_goes_up_or_a_link_local_address_comes() {
     let mut listener = quiet(&[group(1)]);
@@ -295,6 +302,8 @@ fn all_groups_are_reported_anew_when_the_link_goes_up_or_a_link_local_address_co
 }
 
 // RFC 3810 s8.2.1, s9.12.
+//= rfc8504#5.11-2 (test)
+//= rfc3810#8.2.1-1 rfc3810#8.2.1-2 rfc3810#9.12-1 (test)
 #[test]
 fn a_query_of_version_1_changes_the_version_for_a_while() {
     let mut listener = quiet(&[group(1)]);

@@ -149,6 +149,7 @@ impl Entry {
     }
 
     /// Sends or queues a packet. An answer to a solicitation shows no use: everybody can ask for one.
+    //= rfc4861#7.2.2-5 rfc4861#7.2.2-9
     pub(super) fn on_answer(&mut self, packet: PacketBuf, context: &mut Context<'_>) {
         match &mut self.link {
             Link::Incomplete { queue, sent } => {
@@ -201,6 +202,7 @@ impl Entry {
     }
 
     /// Takes a link-layer address from a message that confirms nothing.
+    //= rfc4861#6.3.4-15 rfc4861#7.2.3-4 rfc4861#7.3.3-4 rfc4861#8.3-4
     pub(super) fn on_link_layer(&mut self, mac: Mac, context: &mut Context<'_>) {
         match &mut self.link {
             Link::Incomplete { queue, .. } => {
@@ -219,6 +221,8 @@ impl Entry {
 
     /// Handles a Neighbor Advertisement as RFC 4861 s7.2.5 says. Its appendix C leaves the state unchanged where the
     /// option is missing; the text of the section does not, and it has the key words.
+    //= rfc4861#7.2.5-2 rfc4861#7.2.5-3 rfc4861#7.2.5-4 rfc4861#7.2.5-5 rfc4861#7.2.5-6
+    //= rfc4861#7.2.5-7 rfc4861#7.3.1-2
     pub(super) fn on_advertisement(
         &mut self,
         advertisement: &NeighborAdvertisement,
@@ -258,6 +262,7 @@ impl Entry {
         Ok(())
     }
 
+    //= rfc4861#7.2.5-8 rfc4861#7.2.5-9 rfc4861#7.3.3-5
     fn on_router_flag(&mut self, is_router: bool, context: &mut Context<'_>) {
         if self.is_router && !is_router {
             context.outputs.push_back(Output::RouterLost(context.neighbor));
@@ -266,6 +271,7 @@ impl Entry {
     }
 
     /// Takes the word of an upper layer that packets arrive.
+    //= rfc4861#7.3.1-1
     pub(super) fn on_progress(&mut self, context: &mut Context<'_>) {
         // RFC 4861 s7.3.3: "upper-layer advice has no effect on entries in the INCOMPLETE state".
         if !self.is_incomplete() {

@@ -19,6 +19,7 @@ pub(super) enum Fate {
 
 impl Entry {
     /// Asks an unreachable router whether it is back.
+    //= rfc4191#3.5-1 rfc4191#3.5-3
     pub(super) fn on_probe(&mut self, context: &mut Context<'_>) {
         let is_unreachable = self.state(context.now) == State::Unreachable;
         let is_due = self.solicited.is_none_or(|at| context.now.since(at) >= PROBE_INTERVAL);
@@ -47,6 +48,7 @@ impl Entry {
     }
 
     /// Does what is due at the time of the timer.
+    //= rfc4861#7.2.2-10
     pub(super) fn on_timer(&mut self, context: &mut Context<'_>) -> Fate {
         self.timer = self.next_solicitation(context).filter(|earliest| context.now < *earliest);
         if self.timer.is_some() {
@@ -66,6 +68,8 @@ impl Entry {
         Fate::Stays
     }
 
+    //= rfc8504#5.4-4
+    //= rfc4861#7.3.3-2
     fn on_reach_timer(&mut self, mac: Mac, reach: Reach, context: &mut Context<'_>) {
         match reach {
             Reach::Reachable { .. } | Reach::Stale => {}
@@ -113,6 +117,7 @@ impl Entry {
     }
 
     /// Earliest time for another solicitation.
+    //= rfc4861#7.2.2-11 rfc4861#7.3.3-3
     fn next_solicitation(&self, context: &Context<'_>) -> Option<Instant> {
         // RFC 4861 s7.3.3: "A node MUST NOT send Neighbor Solicitations to the same neighbor more frequently than once every
         // RetransTimer milliseconds."

@@ -104,6 +104,7 @@ fn in_state(state: State) -> Neighbors {
     neighbors
 }
 
+//= rfc4861#7.2.2-10 rfc4861#7.2.2-12 rfc4861#7.3.3-1 (test)
 #[test]
 fn resolution_solicits_three_times_and_then_gives_the_packets_back() {
     // RFC 4861 s7.2.2.
@@ -159,6 +160,7 @@ fn a_router_that_does_not_tell_its_address_stays_known_as_unreachable() {
     }
 }
 
+//= rfc4861#7.2.2-5 rfc4861#7.2.2-6 rfc4861#7.2.2-7 rfc4861#7.2.2-8 rfc4861#7.2.2-9 (test)
 #[test]
 fn three_packets_wait_and_the_oldest_goes_first() {
     let mut neighbors = neighbors();
@@ -172,6 +174,8 @@ fn three_packets_wait_and_the_oldest_goes_first() {
     assert_eq!(state(&neighbors, at(1)), Some(State::Reachable));
 }
 
+//= rfc8504#5.4-4 rfc8504#5.4-6 (test)
+//= rfc4861#7.3.3-2 (test)
 #[test]
 fn a_neighbor_that_does_not_answer_is_probed_and_then_asked_for_ever_more_rarely() {
     // RFC 4861 s7.3.3, RFC 7048 s3.
@@ -225,6 +229,7 @@ fn senders_learn_that_nobody_tells_a_new_link_layer_address() {
     assert!((6..=20).contains(&told), "{told}");
 }
 
+//= rfc4191#3.5-3 (test)
 #[test]
 fn a_router_that_is_gone_is_asked_at_most_once_a_minute_whether_it_is_back() {
     // RFC 4191 s3.5.
@@ -240,6 +245,7 @@ fn a_router_that_is_gone_is_asked_at_most_once_a_minute_whether_it_is_back() {
     assert_eq!(outputs(&mut neighbors), [], "reachable as far as the host knows");
 }
 
+//= rfc4861#6.3.4-8 rfc4861#6.3.4-9 (test)
 #[test]
 fn reachability_ends_after_a_random_time() {
     // RFC 4861 s6.3.2.
@@ -260,6 +266,7 @@ fn reachability_ends_after_a_random_time() {
     assert_eq!(lasts(&mut neighbors, 100_200), longer, "zero leaves it");
 }
 
+//= rfc4861#7.2.2-11 (test)
 #[test]
 fn routers_set_the_time_between_solicitations_within_bounds() {
     let gap = |retrans| {
@@ -283,6 +290,7 @@ fn groups_need_no_entry() {
     assert_eq!(neighbors.iter(at(0)).count(), 0);
 }
 
+//= rfc4861#7.2.3-7 rfc4861#7.2.5-1 (test)
 #[test]
 fn what_no_neighbor_sends_is_refused() {
     let mut neighbors = in_state(State::Stale);

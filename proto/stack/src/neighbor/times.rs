@@ -21,6 +21,7 @@ impl Times {
         Self { random, base_reachable, reachable: base_reachable, chosen: None, retrans }
     }
 
+    //= rfc4861#6.3.4-8
     pub(super) fn set(&mut self, base_reachable: Duration, retrans: Duration) {
         let base_reachable = base_reachable.min(MAX_REACHABLE_TIME);
         if !base_reachable.is_zero() && base_reachable != self.base_reachable {
@@ -33,6 +34,7 @@ impl Times {
     }
 
     /// Time for which a confirmation holds.
+    //= rfc4861#6.3.4-9
     pub(super) fn reachable(&mut self, now: Instant) -> Duration {
         // RFC 4861 s6.3.4: "a new random value gets re-computed at least once every few hours".
         if self.chosen.is_none_or(|chosen| now.since(chosen) >= CHOSEN_FOR) {
@@ -48,6 +50,7 @@ impl Times {
     }
 
     /// Time to wait after the solicitation number `sent` to an unreachable neighbor (RFC 7048 s4).
+    //= rfc8504#5.4-6
     pub(super) fn backoff(&mut self, sent: u32) -> Duration {
         let factor = BACKOFF_MULTIPLE.saturating_pow(sent);
         let longer = self.retrans.saturating_mul(factor).min(MAX_RETRANS_TIMER);

@@ -21,6 +21,7 @@ pub(super) struct Datagram<W> {
     state: State<W>,
 }
 
+//= rfc5722#4-2
 #[derive(Clone, Debug)]
 enum State<W> {
     Gathering(Parts<W>),
@@ -143,6 +144,8 @@ impl<W: Copy> Parts<W> {
             && range.is_some_and(|range| range.has_fragment(fragment.start(), fragment.data))
     }
 
+    //= rfc8504#5.1-7
+    //= rfc5722#4-2 rfc5722#4-3
     //= rfc8200#4.5-19
     fn check(&self, fragment: &Incoming<'_>, behind: usize) -> Result<(), Drop> {
         let before = behind.checked_sub(1).and_then(|index| self.ranges.get(index));

@@ -53,6 +53,8 @@ impl<'a> Incoming<'a> {
 
     /// RFC 8200 s4.5, RFC 7112 s5: a first fragment includes all headers through an upper-layer header, or the host
     /// discards the fragment and sends a Parameter Problem with code 3 and pointer zero.
+    //= rfc8504#5.2-8 rfc8504#5.2-9
+    //= rfc7112#5-2 rfc7112#5-3 rfc7112#5-8 rfc7112#5-9 rfc7112#5-10
     //= rfc8200#4.5-17 rfc8200#4.5-18
     fn check_chain(&self, packet: &[u8]) -> Result<(), Verdict> {
         if self.fields.offset > 0 || self.fields.is_atomic() {

@@ -164,6 +164,8 @@ fn link_local_sources_belong_to_their_link() {
 }
 
 // RFC 5722 s4, RFC 8200 s4.5.
+//= rfc8504#5.1-7 rfc8504#5.7.1-2 (test)
+//= rfc5722#4-2 rfc5722#4-3 (test)
 //= rfc8200#4.5-19 rfc8200#4.5-20 rfc8200#4.5-21 (test)
 #[test]
 fn an_overlap_refuses_the_datagram_and_what_follows() {
@@ -222,6 +224,7 @@ fn exact_duplicates_are_ignored_and_others_are_overlaps() {
 }
 
 // RFC 6946 s4.
+//= rfc6946#4-1 rfc6946#4-2 rfc6946#4-3 (test)
 //= rfc8200#4.5-8 rfc8200#4.5-9 (test)
 #[test]
 fn an_atomic_fragment_is_a_packet_and_touches_no_datagram() {
@@ -331,6 +334,8 @@ fn ends_that_contradict_each_other_refuse_the_datagram() {
 }
 
 // RFC 7112 s5, RFC 8200 s4.5.
+//= rfc8504#5.2-8 rfc8504#5.2-9 (test)
+//= rfc7112#5-2 rfc7112#5-3 rfc7112#5-8 rfc7112#5-9 rfc7112#5-10 (test)
 //= rfc8200#4.5-17 rfc8200#4.5-18 (test)
 #[test]
 fn a_first_fragment_without_the_whole_chain_is_reported() {

@@ -56,6 +56,10 @@ impl RouterChoice {
     /// Then come reachable routers before suspect ones, the longest prefix, and the highest preference (RFC 4191 s3.2).
     /// Routes that are equal and not reachable get their turns (RFC 4861 s6.3.6).
     /// `None` means that the host has no route: the sender gets Destination Unreachable with code 0.
+    //= rfc8504#5.9-2 rfc8504#5.10-1
+    //= rfc4191#3.2-1
+    //= rfc6724#7-1
+    //= rfc4861#6.3.6-1 rfc4861#6.3.6-2
     pub fn choose<'a>(
         &mut self,
         destination: Ipv6Addr,
@@ -76,6 +80,7 @@ impl RouterChoice {
 
     /// The unreachable routers that the host would have chosen before `chosen` if they were reachable. The host probes each
     /// of them, because it has a packet for them (RFC 4191 s3.5).
+    //= rfc4191#3.5-1
     pub fn probes<'a>(
         destination: Ipv6Addr,
         candidates: &'a [Candidate],

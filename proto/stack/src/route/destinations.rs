@@ -19,6 +19,7 @@ pub struct Destinations {
 }
 
 /// Bounds of [`Destinations`].
+//= rfc8201#5.3-3 rfc8201#5.3-4 rfc8201#5.6-1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Destinations with a path MTU; [`MAX_PATHS`] by default.
@@ -60,6 +61,7 @@ pub struct PathMtu {
 
 /// A destination by way of a wire. RFC 8201 s5.2: "For nodes with multiple interfaces, Path MTU information should be
 /// maintained for each IPv6 link."
+//= rfc8201#5.2-1 rfc8201#5.2-2 rfc8201#5.2-3
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct PathKey {
     destination: Ipv6Addr,
@@ -93,6 +95,7 @@ impl Destinations {
 
     /// Octets of the largest packet to a destination by way of a wire with this MTU. With time it can grow to the MTU of the
     /// link.
+    //= rfc8201#4-8 rfc8201#5.3-1 rfc8201#5.3-2
     #[must_use]
     pub fn pmtu(&self, wire: u32, destination: Ipv6Addr, link_mtu: u32, now: Instant) -> u32 {
         let path = self.paths.get(PathKey { destination, wire });
@@ -105,6 +108,8 @@ impl Destinations {
     /// # Errors
     /// [`Drop::PacketTooBig`] if the MTU is below [`MIN_LINK_MTU`], or [`MIN_PATH_MTU`] for a v4-mapped destination. Then
     /// the path MTU is unchanged.
+    //= rfc8504#5.7.1-1
+    //= rfc8201#4-2 rfc8201#4-3 rfc8201#4-4 rfc8201#4-12 rfc8201#6-1 rfc8201#6-2 rfc8201#6-3
     //= rfc8200#5-5
     pub fn handle_packet_too_big(
         &mut self,
@@ -133,6 +138,7 @@ impl Destinations {
     }
 
     /// RFC 8201 s4: the host tries larger packets not "less than 5 minutes after a Packet Too Big message".
+    //= rfc8201#4-10
     fn delay_increase(&mut self, key: PathKey, now: Instant) {
         if let Some(path) = self.paths.get_mut(key).filter(|path| now < path.until) {
             path.until = path.until.max(now + MIN_PMTU_AGE);
@@ -146,6 +152,7 @@ impl Destinations {
     ///
     /// # Errors
     /// [`Drop::Redirect`] for a destination that is on the link anyway.
+    //= rfc4861#8.3-2 rfc4861#8.3-5
     pub fn redirect(
         &mut self,
         source: Ipv6Addr,
@@ -175,8 +182,15 @@ impl Destinations {
     }
 
     /// Forgets the redirects to a neighbor, because it is no router any more or does not answer (RFC 4861 s7.3.3).
+    //= rfc4861#6.3.5-1
     pub fn forget_router(&mut self, wire: u32, address: Ipv6Addr) {
         self.redirects.remove_all(|_, next_hop| *next_hop == NextHop { wire, address });
+    }
+
+    /// Forgets all redirects, because routes have changed: RFC 4191 s3.3 demands that next hops are determined anew.
+    //= rfc4191#3.3-1
+    pub fn forget_redirects(&mut self) {
+        self.redirects.remove_all(|_, _| true);
     }
 
     /// Forgets all about a wire, because it leads to another link now.
@@ -248,8 +262,10 @@ pub const MAX_PATHS: usize = 4096;
 /// Destinations with a redirect, unless [`Limits`] says otherwise.
 pub const MAX_REDIRECTS: usize = 128;
 /// Time after which the host tries larger packets again (RFC 8201 s4). It can be configured.
+//= rfc8201#4-9 rfc8201#4-11
 pub const PMTU_AGE: Duration = Duration::from_secs(600);
 /// Least time between a Packet Too Big message and larger packets (RFC 8201 s4).
+//= rfc8201#4-10
 pub const MIN_PMTU_AGE: Duration = Duration::from_secs(300);
 
 #[cfg(test)]

@@ -24,6 +24,9 @@ impl Routers {
     /// The message has changed nothing: [`Drop::Malformed`] if it is no Router Advertisement, [`Drop::BadSource`] if the source is not
     /// link-local, [`Drop::RouterLimit`] if there are [`MAX_ROUTERS`] others. A single option that is refused is counted in
     /// [`Routers::drops`].
+    //= rfc8504#5.4-2
+    //= rfc7559#2.1-2
+    //= rfc4861#4.2-1 rfc4861#6.3.4-1 rfc4861#9-7 rfc4861#9-8
     pub fn handle_advertisement(
         &mut self,
         source: Ipv6Addr,
@@ -57,6 +60,7 @@ impl Routers {
     }
 
     /// Makes room for the router, if the advertisement has a route.
+    //= rfc4861#6.3.4-3
     fn admit(
         &mut self,
         source: Ipv6Addr,
@@ -88,6 +92,9 @@ impl Routers {
         self.note_parameters(before != self.parameters);
     }
 
+    //= rfc8504#5.9-1
+    //= rfc4191#2.2-2 rfc4191#2.2-5
+    //= rfc4861#4.2-4
     fn on_default_route(
         &mut self,
         source: Ipv6Addr,
@@ -105,6 +112,7 @@ impl Routers {
         self.set_route(Route { prefix: Prefix::ALL, router: source, preference, until }, now);
     }
 
+    //= rfc4861#6.1.2-3
     fn on_option(
         &mut self,
         source: Ipv6Addr,
@@ -124,6 +132,8 @@ impl Routers {
         }
     }
 
+    //= rfc8504#5.4-3
+    //= rfc4861#4.6.2-1 rfc4861#4.6.2-2 rfc4861#4.6.2-10 rfc4861#6.3.4-17
     fn on_prefix(
         &mut self,
         source: Ipv6Addr,
@@ -148,6 +158,7 @@ impl Routers {
         advertised.map(|_| ())
     }
 
+    //= rfc8504#5.9-1
     fn on_route(
         &mut self,
         source: Ipv6Addr,
@@ -175,6 +186,8 @@ impl Routers {
         Ok(())
     }
 
+    //= rfc8504#8.3-1
+    //= rfc8106#1.2-1 rfc8106#5.1-4 rfc8106#5.3.1-2
     fn on_servers(
         &mut self,
         servers: &[Ipv6Addr],
@@ -190,6 +203,8 @@ impl Routers {
         result
     }
 
+    //= rfc8504#8.3-1
+    //= rfc8106#1.2-1 rfc8106#5.3.1-2
     fn on_domains(&mut self, names: &[u8], lifetime: Duration, now: Instant) -> Result<(), Drop> {
         let (is_changed, result) = self.domains.update(read_names(names)?, lifetime, now);
         self.note_dns(is_changed);
@@ -250,6 +265,7 @@ fn is_default_route(option: &NdOption<'_>) -> bool {
 }
 
 /// RFC 4191 s2.3: "If the Reserved (10) value is received, the Route Information Option MUST be ignored."
+//= rfc4191#2.3-3
 fn is_usable(route: &RouteInformation) -> bool {
     route.preference != RouterPreference::Reserved
 }

@@ -47,6 +47,8 @@ impl Parameters {
     ///
     /// # Errors
     /// [`Drop::AdvertisementValue`] if a time is out of range. The other fields are taken.
+    //= rfc4862#5.6-1
+    //= rfc4861#6.3.4-2 rfc4861#6.3.4-6 rfc4861#6.3.4-7 rfc4861#6.3.4-10
     pub(super) fn update(&mut self, advertisement: &RouterAdvertisement) -> Result<(), Drop> {
         if advertisement.hop_limit != 0 {
             self.hop_limit = advertisement.hop_limit;
@@ -62,6 +64,7 @@ impl Parameters {
     ///
     /// # Errors
     /// [`Drop::AdvertisementValue`] if it is under 1,280, or above the MTU that the link has by its kind.
+    //= rfc4861#6.3.4-16
     pub(super) fn update_mtu(&mut self, mtu: u32) -> Result<(), Drop> {
         if !(MIN_MTU..=self.link_mtu).contains(&mtu) {
             return Err(Drop::AdvertisementValue);

@@ -21,6 +21,7 @@ impl<T> Default for Repository<T> {
 
 impl<T: PartialEq> Repository<T> {
     /// Takes the things of one option, in their order. Returns whether the list has changed, and whether all had room.
+    //= rfc8106#1.2-2 rfc8106#5.1-3 rfc8106#5.2-3 rfc8106#5.3.1-1
     pub(super) fn update(
         &mut self,
         items: impl IntoIterator<Item = T>,
@@ -63,6 +64,7 @@ impl<T: PartialEq> Repository<T> {
         self.0.iter().filter_map(|(_, until)| *until).min()
     }
 
+    //= rfc8106#5.1-1 rfc8106#5.2-1
     pub(super) fn iter(&self, now: Instant) -> impl Iterator<Item = &T> {
         self.0.iter().filter(move |(_, until)| !is_over(*until, now)).map(|(item, _)| item)
     }
@@ -84,6 +86,7 @@ pub(super) fn read_names(mut octets: &[u8]) -> Result<Vec<String>, Drop> {
 }
 
 /// Appends a name to `name`; returns the octets behind it.
+//= rfc8106#5.2-4 rfc8106#5.2-5
 fn read_name<'a>(mut octets: &'a [u8], name: &mut String) -> Option<&'a [u8]> {
     loop {
         let (length, rest) = octets.split_first()?;

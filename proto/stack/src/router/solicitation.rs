@@ -27,16 +27,20 @@ pub(super) enum Solicitation {
 }
 
 impl Solicitation {
+    //= rfc4861#6.3.7-3
     pub(super) fn start(random: &mut ChaCha20Rng, now: Instant) -> Self {
         let at = now + up_to(random, MAX_RTR_SOLICITATION_DELAY);
         Self::First { at, is_answered: false }
     }
 
+    //= rfc4861#6.3.7-4
     pub(super) const fn at_once(now: Instant) -> Self {
         Self::First { at: now, is_answered: false }
     }
 
     /// An advertisement has brought a default route.
+    //= rfc7559#2.1-1
+    //= rfc4861#6.3.7-6 rfc4861#6.3.7-7
     pub(super) fn handle_answer(&mut self) {
         *self = match *self {
             // RFC 4861 s6.3.7: "a host SHOULD send at least one solicitation in the case where an advertisement is received
@@ -47,6 +51,9 @@ impl Solicitation {
     }
 
     /// Returns whether a solicitation is due.
+    //= rfc8504#5.4-8
+    //= rfc7559#2-1
+    //= rfc4861#6.3.7-1
     pub(super) fn handle_timeout(&mut self, random: &mut ChaCha20Rng, now: Instant) -> bool {
         if self.poll_timeout().is_none_or(|at| at > now) {
             return false;
@@ -82,6 +89,8 @@ fn vary(random: &mut ChaCha20Rng, time: Duration) -> Duration {
 /// RFC 4861 s10. Not configurable.
 pub(super) const MAX_RTR_SOLICITATION_DELAY: Duration = Duration::from_secs(1);
 /// Initial Retransmission Time (RFC 7559 s2). Not configurable.
+//= rfc7559#2-2
 pub(super) const IRT: Duration = Duration::from_secs(4);
 /// Maximum Retransmission Time (RFC 7559 s2). Not configurable.
+//= rfc7559#2-2
 pub(super) const MRT: Duration = Duration::from_secs(3600);

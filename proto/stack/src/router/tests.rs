@@ -87,6 +87,9 @@ fn next_hops(routers: &Routers, destination: Ipv6Addr) -> Vec<Ipv6Addr> {
 }
 
 // RFC 4861 s6.3.7, RFC 7559 s2, RFC 3315 s14.
+//= rfc8504#5.4-8 (test)
+//= rfc7559#2-1 rfc7559#2-2 (test)
+//= rfc4861#6.3.7-1 rfc4861#6.3.7-3 (test)
 #[test]
 fn solicitations_go_on_with_intervals_that_double_up_to_an_hour() {
     let mut firsts = vec![];
@@ -113,6 +116,8 @@ fn solicitations_go_on_with_intervals_that_double_up_to_an_hour() {
     assert!(firsts.iter().min() < Some(&(start() + SECOND / 2)));
 }
 
+//= rfc7559#2.1-1 rfc7559#2.1-2 (test)
+//= rfc4861#6.3.7-6 (test)
 #[test]
 fn an_advertisement_with_a_lifetime_ends_solicitation_and_no_other_does() {
     for (lifetime, option, goes_on) in [
@@ -131,6 +136,7 @@ fn an_advertisement_with_a_lifetime_ends_solicitation_and_no_other_does() {
 }
 
 // RFC 4861 s6.3.7: one solicitation goes out nonetheless.
+//= rfc4861#6.3.7-7 (test)
 #[test]
 fn an_advertisement_before_the_first_solicitation_leaves_one() {
     let mut routers = seeded(1);
@@ -139,6 +145,7 @@ fn an_advertisement_before_the_first_solicitation_leaves_one() {
     assert_eq!(solicitations(&mut routers, start() + 8000 * SECOND).len(), 1);
 }
 
+//= rfc4861#6.3.7-4 (test)
 #[test]
 fn the_link_and_the_caller_start_solicitation_anew() {
     let mut routers = seeded(1);
@@ -159,6 +166,7 @@ fn the_link_and_the_caller_start_solicitation_anew() {
 }
 
 // RFC 4861 s6.3.4, s6.3.5.
+//= rfc8504#5.4-2 (test)
 #[test]
 fn a_default_router_stays_for_its_lifetime() {
     let mut routers = seeded(1);
@@ -175,6 +183,8 @@ fn a_default_router_stays_for_its_lifetime() {
     assert_eq!((next_hops(&routers, FAR), routers.routers().count()), (vec![], 0));
 }
 
+//= rfc4191#2.2-2 (test)
+//= rfc4861#4.2-4 rfc4861#7.2.5-9 rfc4861#7.3.3-6 (test)
 #[test]
 fn a_router_goes_with_a_lifetime_of_zero_or_when_it_becomes_a_host() {
     let mut routers = seeded(1);
@@ -215,6 +225,8 @@ fn messages_that_are_no_advertisement_of_a_router_change_nothing() {
 }
 
 // RFC 4191 s2.2, s2.3, s3.1, and its example in s3.6.
+//= rfc8504#5.9-1 (test)
+//= rfc4191#2.3-3 (test)
 #[test]
 fn routes_have_preferences_and_the_longest_prefix_is_first() {
     let mut routers = seeded(1);
@@ -245,6 +257,7 @@ fn routes_have_preferences_and_the_longest_prefix_is_first() {
     assert_eq!(routers.routers().collect::<Vec<_>>(), [w]);
 }
 
+//= rfc4191#2.2-5 (test)
 #[test]
 fn the_reserved_preference_of_a_router_is_medium() {
     let mut routers = seeded(1);
@@ -281,6 +294,8 @@ fn a_route_option_for_all_destinations_overrides_the_header() {
 }
 
 // RFC 4861 s6.3.4.
+//= rfc8504#5.4-3 (test)
+//= rfc4861#4.6.2-1 rfc4861#4.6.2-2 rfc4861#6.3.4-1 rfc4861#6.3.4-17 (test)
 #[test]
 fn a_prefix_with_the_l_flag_is_on_link_for_its_lifetime() {
     let mut routers = seeded(1);
@@ -306,6 +321,7 @@ fn a_prefix_with_the_l_flag_is_on_link_for_its_lifetime() {
     assert_eq!(outputs(&mut routers), [Output::RoutesChanged]);
 }
 
+//= rfc4861#4.6.2-10 rfc4861#5.1-1 (test)
 #[test]
 fn link_local_and_multicast_prefixes_are_ignored() {
     let mut routers = seeded(1);
@@ -320,6 +336,7 @@ fn link_local_and_multicast_prefixes_are_ignored() {
 }
 
 // RFC 8028 s3.1, s3.2.
+//= rfc8504#5.10-1 (test)
 #[test]
 fn a_router_is_known_by_the_prefixes_that_it_advertises() {
     let mut routers = seeded(1);
@@ -338,6 +355,9 @@ fn a_router_is_known_by_the_prefixes_that_it_advertises() {
 }
 
 // RFC 4861 s6.3.4: unspecified values change nothing.
+//= rfc4862#5.6-1 (test)
+//= rfc4861#6.3.4-1 rfc4861#6.3.4-2 rfc4861#6.3.4-6 rfc4861#6.3.4-7 rfc4861#6.3.4-10 (test)
+//= rfc4861#9-7 (test)
 #[test]
 fn parameters_are_those_of_the_last_advertisement_that_has_them() {
     let mut routers = seeded(1);
@@ -365,6 +385,7 @@ fn parameters_are_those_of_the_last_advertisement_that_has_them() {
     assert_eq!(*routers.parameters(), defaults);
 }
 
+//= rfc4861#6.3.4-16 (test)
 #[test]
 fn values_that_are_out_of_range_are_ignored_and_counted() {
     let mut routers = seeded(1);
@@ -404,6 +425,8 @@ fn known(routers: &Routers, now: Instant) -> Vec<Ipv6Addr> {
 }
 
 // RFC 8106 s5.3.1, s6.1, s6.2.
+//= rfc8504#8.3-1 (test)
+//= rfc8106#1.2-1 rfc8106#1.2-2 rfc8106#5.1-1 rfc8106#5.1-3 rfc8106#5.3.1-1 rfc8106#6.1-1 (test)
 #[test]
 fn dns_servers_are_in_the_order_of_their_option_and_newer_options_are_first() {
     let mut routers = seeded(1);
@@ -425,6 +448,7 @@ fn dns_servers_are_in_the_order_of_their_option_and_newer_options_are_first() {
     assert_eq!(outputs(&mut routers), []);
 }
 
+//= rfc8106#5.3.1-2 (test)
 #[test]
 fn an_option_with_a_server_that_is_no_unicast_address_is_discarded() {
     let mut routers = seeded(1);
@@ -436,6 +460,8 @@ fn an_option_with_a_server_that_is_no_unicast_address_is_discarded() {
     assert_eq!(routers.drops().of(Drop::AdvertisementValue), 3);
 }
 
+//= rfc8504#8.3-1 (test)
+//= rfc8106#5.2-1 rfc8106#5.2-4 rfc8106#5.2-5 rfc8106#5.3.1-2 (test)
 #[test]
 fn search_domains_are_names_of_hosts() {
     let mut routers = seeded(1);
@@ -459,7 +485,30 @@ fn search_domains_are_names_of_hosts() {
     assert_eq!(outputs(&mut routers), [Output::DnsChanged]);
 }
 
+// RFC 8106 s5.1.
+//= rfc8106#5.1-4 (test)
+#[test]
+fn a_server_may_be_a_link_local_address() {
+    let mut routers = seeded(1);
+    advertise(&mut routers, R1, 0, &[NdOption::RecursiveDns(FOREVER, vec![R2])]);
+    assert_eq!(known(&routers, start()), [R2]);
+}
+
+// RFC 8106 s5.2.
+//= rfc8106#5.2-3 (test)
+#[test]
+fn a_lifetime_of_zero_removes_search_domains() {
+    let mut routers = seeded(1);
+    let names = b"\x03net\0\x03org\0\0\0\0\0\0\0";
+    advertise(&mut routers, R1, 0, &[NdOption::DnsSearchList(FOREVER, names)]);
+    assert_eq!(routers.search_domains(start()).collect::<Vec<_>>(), ["net", "org"]);
+    advertise(&mut routers, R1, 0, &[NdOption::DnsSearchList(Duration::ZERO, b"\x03net\0")]);
+    assert_eq!(routers.search_domains(start()).collect::<Vec<_>>(), ["org"]);
+}
+
 // The bounds of each table; host_stack.md s5.6: "refusal counted, existing kept".
+//= rfc8106#5.3.1-4 (test)
+//= rfc4861#6.3.4-3 rfc4861#6.3.4-4 rfc4861#6.3.4-5 (test)
 #[test]
 fn a_flood_of_advertisements_removes_nothing() {
     let mut routers = seeded(1);

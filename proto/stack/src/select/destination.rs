@@ -20,6 +20,8 @@ pub struct Destination {
 }
 
 /// Sorts destinations, the best first (RFC 6724 s6).
+//= rfc8504#6.6-1
+//= rfc6724#6-2
 pub fn order(destinations: &mut [Destination], policy: &Policy) {
     destinations.sort_by_key(|destination| destination.rank(policy));
     for equal in destinations.chunk_by_mut(|a, b| a.rank(policy) == b.rank(policy)) {
@@ -45,6 +47,7 @@ fn order_by_prefix(destinations: &mut [Destination], is_of_ipv4: bool) {
 type Rank = (bool, bool, bool, bool, Reverse<u32>, bool, Scope);
 
 impl Destination {
+    //= rfc6724#5-1 rfc6724#6-3
     fn rank(&self, policy: &Policy) -> Rank {
         let source_is =
             |is: &dyn Fn(&SourceCandidate) -> bool| self.source.as_ref().is_some_and(is);

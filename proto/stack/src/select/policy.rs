@@ -47,6 +47,7 @@ impl Policy {
         a == b
     }
 
+    //= rfc6724#6-1
     fn row(&self, address: Ipv6Addr) -> Option<&PolicyRow> {
         self.rows.iter().find(|row| row.prefix.contains(address))
     }
@@ -54,6 +55,7 @@ impl Policy {
 
 /// The default table of RFC 6724 s2.1.
 impl Default for Policy {
+    //= rfc6724#2.1-2
     fn default() -> Self {
         let row = |(segments, length, precedence, label): (_, _, _, _)| {
             let prefix = Prefix::new(Ipv6Addr::from(segments), length);

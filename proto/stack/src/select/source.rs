@@ -22,6 +22,7 @@ pub struct SourceCandidate {
 }
 
 /// Preference between temporary and public addresses, which an application can choose (RFC 6724 s5 rule 7).
+//= rfc6724#5-4
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Privacy {
     /// Temporary addresses come first.
@@ -36,6 +37,9 @@ type Rank = (bool, u8, bool, bool, bool, bool, bool, u8);
 
 /// The source for packets to a destination (RFC 6724 s5). Among equal candidates, the first is chosen. `None` means that no
 /// candidate can be the source.
+//= rfc8504#6.6-1
+//= rfc6724#5-1
+//= rfc4862#5.5.4-2
 #[must_use]
 pub fn source<'a>(
     candidates: &'a [SourceCandidate],
@@ -49,6 +53,7 @@ pub fn source<'a>(
 
 impl SourceCandidate {
     /// Whether the address belongs to the candidate set of a destination (RFC 6724 s4).
+    //= rfc6724#4-4 rfc6724#4-6
     fn is_eligible(&self, destination: Ipv6Addr) -> bool {
         // RFC 6724 s4: "For all multicast and link-local destination addresses, the set of candidate source addresses MUST
         // only include addresses assigned to interfaces belonging to the same link".
@@ -60,6 +65,7 @@ impl SourceCandidate {
             && (self.is_on_outgoing_wire || !is_bound_to_link)
     }
 
+    //= rfc8504#6.6-2
     fn rank(&self, destination: Ipv6Addr, policy: &Policy, privacy: Privacy) -> Rank {
         (
             self.address == destination,
@@ -73,6 +79,7 @@ impl SourceCandidate {
         )
     }
 
+    //= rfc6724#3.2-2 rfc6724#3.3-2
     pub(super) fn is_deprecated(&self) -> bool {
         // RFC 6724 s3.2: "IPv4 addresses MUST be treated as having "preferred" [...] configuration status."
         self.is_deprecated && !is_ipv4(self.address)

@@ -3,6 +3,7 @@ use crate::tcp::smol;
 use crate::{address, error, ip4, route};
 
 /// Settings of a host.
+//= rfc6724#5-7
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Hop limit of packets, until a router says another one. RFC 8200 names no value; RFC 1700 and most hosts have 64.

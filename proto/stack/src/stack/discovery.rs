@@ -21,6 +21,9 @@ use crate::{Drop, neighbor, router};
 
 impl Stack {
     /// Takes a message of Neighbor Discovery or MLD.
+    //= rfc8504#5.4-1
+    //= rfc3810#5.1.14-3 rfc3810#5.2.14-1
+    //= rfc4861#4.6.2-11 rfc4861#4.6.3-3 rfc4861#4.6.4-3 rfc4861#6.1.1-1
     pub(super) fn discovery_in(
         &mut self,
         arrival: Arrival,
@@ -66,6 +69,8 @@ impl Stack {
         }
     }
 
+    //= rfc8504#5.4-10
+    //= rfc4861#8.1-1 rfc4861#8.1-4 rfc4861#8.3-1
     fn redirect_in(
         &mut self,
         id: WireId,
@@ -101,6 +106,7 @@ impl Stack {
         }
     }
 
+    //= rfc4862#5.4.5-2
     fn settle_addresses(&mut self, index: usize, now: Instant) -> bool {
         let Some(wire) = self.wires.get_mut(index) else { return false };
         let Some(output) = wire.addresses.poll_output() else { return false };
@@ -139,6 +145,10 @@ impl Stack {
         true
     }
 
+    //= rfc8504#5.4-7
+    //= rfc8106#6.1-1
+    //= rfc4191#3.3-1
+    //= rfc4861#6.3.5-1
     fn settle_routers(&mut self, index: usize, now: Instant) -> bool {
         let Some(wire) = self.wires.get_mut(index) else { return false };
         let Some(output) = wire.routers.poll_output() else { return false };
@@ -168,8 +178,8 @@ impl Stack {
                 self.follow_mtus();
             }
             router::Output::DnsChanged => self.events.push_back(Event::DnsChanged(id)),
-            // The host determines each next hop when it sends.
-            router::Output::RoutesChanged => {}
+            // The host determines each next hop when it sends, unless a redirect says it.
+            router::Output::RoutesChanged => self.destinations.forget_redirects(),
         }
         true
     }
@@ -184,6 +194,7 @@ impl Stack {
         true
     }
 
+    //= rfc4861#7.2.5-9 rfc4861#7.3.3-6
     fn settle_neighbors(&mut self, index: usize, now: Instant) -> bool {
         let Some(wire) = self.wires.get_mut(index) else { return false };
         let Some(output) = wire.neighbors.poll_output() else { return false };
@@ -209,6 +220,7 @@ impl Stack {
     }
 
     /// Tells the senders of these packets that the next hop does not answer.
+    //= rfc4861#7.2.2-12
     fn unreachable(&mut self, id: WireId, neighbor: Ipv6Addr, packets: &[PacketBuf], now: Instant) {
         self.destinations.forget_router(id.0, neighbor);
         for packet in packets {
@@ -253,6 +265,8 @@ impl Wire {
     }
 
     /// The frame of a solicitation for an address that the interface wants (RFC 4862 s5.4.2).
+    //= rfc7527#4.1-3
+    //= rfc4861#4.3-4
     fn probe(&self, target: Ipv6Addr, nonce: Option<&[u8; 6]>) -> PacketBuf {
         let options = nonce.map(|nonce| NdOption::Nonce(nonce));
         let body = Body::NeighborSolicitation { target };
@@ -260,6 +274,10 @@ impl Wire {
         self.discovery(Ipv6Addr::UNSPECIFIED, solicited_node(target), &message, None)
     }
 
+    //= rfc8504#5.4-5 rfc8504#5.4-9
+    //= rfc4861#4.4-1 rfc4861#4.4-3 rfc4861#4.4-7 rfc4861#4.4-8 rfc4861#4.4-9 rfc4861#7.1.1-3
+    //= rfc4861#7.2.3-2 rfc4861#7.2.4-2 rfc4861#7.2.4-4 rfc4861#7.2.4-6 rfc4861#7.2.4-7
+    //= rfc4861#7.2.4-8
     fn solicitation_in(
         &mut self,
         header: &Header,
@@ -285,6 +303,7 @@ impl Wire {
         self.neighbors.answer(destination, packet, now)
     }
 
+    //= rfc8504#5.4-9
     fn neighbor_in(
         &mut self,
         advertisement: &NeighborAdvertisement,
@@ -343,6 +362,8 @@ impl Wire {
     }
 
     /// The frame of a Neighbor Solicitation for another node's address.
+    //= rfc4429#3.2-4
+    //= rfc4861#7.2.2-1
     fn solicit(
         &self,
         target: Ipv6Addr,
@@ -368,6 +389,8 @@ impl Wire {
     }
 
     /// A source for messages, and the option that a message from this source has.
+    //= rfc4861#4.1-3 rfc4861#4.1-4 rfc4861#4.3-5 rfc4861#4.3-6 rfc4861#6.3.7-2 rfc4861#7.2.2-2
+    //= rfc4861#7.2.2-3
     fn with_option(&self, source: Option<Ipv6Addr>) -> (Ipv6Addr, Vec<NdOption<'static>>) {
         match source {
             Some(source) => (source, vec![NdOption::SourceLinkLayer(self.mac)]),
@@ -376,6 +399,8 @@ impl Wire {
     }
 
     /// The frame of a message of Neighbor Discovery: to this station, or to the group.
+    //= rfc8504#5.4-14
+    //= rfc6980#5-1
     fn discovery(
         &self,
         source: Ipv6Addr,
@@ -388,6 +413,7 @@ impl Wire {
     }
 
     /// The frame of a report to routers (RFC 3810 s5.2.13, RFC 3590).
+    //= rfc3810#5-1 rfc3810#5.2.13-1
     //= rfc8200#4-1
     fn report(&self, report: &Report, destination: Ipv6Addr) -> PacketBuf {
         let source = self.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);

@@ -17,6 +17,7 @@ impl FlowLabels {
     }
 
     /// Label of a flow: 20 bits, not zero (RFC 6437 s3).
+    //= rfc8504#5.1-10 rfc8504#5.1-12
     //= rfc8200#6
     pub(super) fn label(
         &self,
@@ -44,6 +45,7 @@ mod tests {
     use super::*;
     use rand_core::SeedableRng as _;
 
+    //= rfc8504#5.1-10 rfc8504#5.1-12 (test)
     //= rfc8200#6 (test)
     #[test]
     fn a_flow_has_one_label_and_other_flows_others() {

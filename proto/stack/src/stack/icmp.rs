@@ -18,6 +18,8 @@ use crate::tcp::{Engine as _, Flow, Seq};
 use crate::udp;
 
 impl Stack {
+    //= rfc8504#5.8-1
+    //= rfc3810#5-2
     //= rfc4443#2-1 rfc4443#2.4-1 rfc4443#2.4-3
     pub(super) fn icmp_in(
         &mut self,
@@ -82,6 +84,7 @@ impl Stack {
         Ok(())
     }
 
+    //= rfc8201#4-1 rfc8201#4-2
     //= rfc4443#2.4-1 rfc4443#3.2-2
     fn error_in(&mut self, header: &Header, message: &Icmp<'_>, now: Instant) -> Result<(), Drop> {
         let Some(error) = Error::parse(message)? else { return Err(Drop::Malformed) };
@@ -104,6 +107,8 @@ impl Stack {
     }
 
     /// Takes the path MTU of a Packet Too Big message that quotes a packet of this host.
+    //= rfc8504#5.7.1-3
+    //= rfc8201#4-7 rfc8201#5.2-5
     pub(super) fn path_mtu_in(
         &mut self,
         quote: &Quote<'_>,
@@ -124,6 +129,7 @@ impl Stack {
     }
 
     /// Tells the socket that sent the quoted packet of an error.
+    //= rfc8201#4-1 rfc8201#5.2-8
     //= rfc4443#2.4-2 rfc4443#3.1-6 rfc4443#3.2-2 rfc4443#3.3-2 rfc4443#3.4-3
     pub(super) fn tell(
         &mut self,

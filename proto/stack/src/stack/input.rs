@@ -8,6 +8,7 @@ use moorline_ip::udp::Datagram;
 use moorline_ip::{Malformed, PacketBuf};
 use moorline_types::Instant;
 
+use super::wire::Wire;
 use super::{Stack, WireId};
 use crate::chain::{self, Position, Step, Verdict};
 use crate::ip4::is_ip4;
@@ -26,6 +27,7 @@ impl Stack {
         self.unsettled = Some(now);
     }
 
+    //= rfc8504#4-1
     fn take_frame(&mut self, id: WireId, mut frame: PacketBuf, now: Instant) -> Result<(), Drop> {
         let Some(wire) = self.wire(id).filter(|wire| wire.is_up) else {
             return Err(Drop::OtherStation);
@@ -46,6 +48,7 @@ impl Stack {
         }
     }
 
+    //= rfc8504#5.1-1 rfc8504#5.1-3
     //= rfc8200#3-1 rfc8200#3-2 rfc8200#5-4
     fn take_packet(
         &mut self,
@@ -64,6 +67,9 @@ impl Stack {
         self.deliver_with(arrival, &header, packet, now)
     }
 
+    //= rfc8504#6.1-1
+    //= rfc3810#5.1.15-1 rfc3810#5.2.14-1
+    //= rfc4862#5.4.2-4 rfc4862#5.5.4-3
     fn check_addresses(&self, arrival: Arrival, header: &Header) -> Result<(), Drop> {
         let Header { source, destination, .. } = *header;
         // RFC 4291 s2.5.3 and s2.7: packets from these addresses are not on a wire.
@@ -75,7 +81,11 @@ impl Stack {
             return Err(Drop::BadSource);
         }
         let is_ours = if destination.is_multicast() {
-            self.wire(arrival.wire).is_some_and(|wire| wire.listener.is_member(destination))
+            // RFC 4862 s5.4.2: the solicited-node group of a tentative address counts before the interface joins it.
+            let is_member = |wire: &Wire| {
+                wire.listener.is_member(destination) || wire.addresses.has_group(destination)
+            };
+            self.wire(arrival.wire).is_some_and(is_member)
         } else if destination.is_unicast_link_local() {
             self.wire(arrival.wire).is_some_and(|wire| wire.addresses.is_ours(destination))
         } else {

@@ -25,6 +25,7 @@ impl Stack {
     }
 
     /// Sorts the addresses of a name, the best first (RFC 6724 s6).
+    //= rfc6724#8-2
     pub fn order_destinations(&mut self, addresses: &mut [Ipv6Addr], now: Instant) {
         let destinations = addresses.iter().map(|address| {
             let source = self.source_candidate(*address, None, now);

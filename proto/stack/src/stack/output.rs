@@ -73,6 +73,8 @@ pub(super) struct Path {
 impl Stack {
     /// Builds a packet and sends it, in fragments if the path demands it. `write` gets the source address, and
     /// appends the upper layer.
+    //= rfc8504#5.1-2 rfc8504#5.1-3
+    //= rfc6724#4-9
     //= rfc8200#8.4-1
     pub(super) fn send(
         &mut self,
@@ -114,6 +116,7 @@ impl Stack {
     }
 
     /// Sends a packet, in fragments if it is larger than the path's MTU.
+    //= rfc8201#4-6
     //= rfc8200#4.5-1 rfc8200#5-7
     fn send_packet(&mut self, packet: PacketBuf, path: Path, now: Instant) -> Result<(), Drop> {
         if is_ip4(&packet) || u32::try_from(packet.len()).is_ok_and(|len| len <= path.mtu) {
@@ -191,6 +194,7 @@ impl Stack {
     }
 
     /// The source address for a destination that is not the host itself, and what is known of the address.
+    //= rfc6724#4-4 rfc6724#5-4 rfc6724#5-5
     pub(super) fn source_candidate(
         &mut self,
         destination: Ipv6Addr,
@@ -207,6 +211,7 @@ impl Stack {
     }
 
     /// The way of a packet with these addresses. The source may be unspecified.
+    //= rfc4861#8.3-5
     pub(super) fn way(
         &mut self,
         destination: Ipv6Addr,
@@ -223,6 +228,11 @@ impl Stack {
         }
         if destination.is_multicast() || destination.is_unicast_link_local() {
             let wire = self.wire_of_link(source, wire)?;
+            // RFC 6724 s4: a source of another link is an error.
+            let is_of_wire = |wire: &Wire| wire.addresses.is_ours(source);
+            if self.is_ours(source) && !self.wire(wire).is_some_and(is_of_wire) {
+                return None;
+            }
             return Some(Way { wire, next_hop: destination });
         }
         if let Some(NextHop { wire, address }) = self.destinations.next_hop(source, destination)
@@ -237,6 +247,7 @@ impl Stack {
     }
 
     /// The way by a router. Each packet asks, so the list of routes keeps its memory.
+    //= rfc4191#3.5-2
     fn way_by_router(
         &mut self,
         destination: Ipv6Addr,
@@ -281,6 +292,7 @@ impl Stack {
 
     /// The path of packets between these addresses, as the upper layers see it: if a layer beneath carries the packets with other
     /// addresses, it is the path of those, less the octets that the layer puts in.
+    //= rfc8201#4-5
     pub(super) fn path(
         &mut self,
         destination: Ipv6Addr,
@@ -362,6 +374,7 @@ pub(super) fn with_header(header: AnyHeader, mut packet: PacketBuf) -> Result<Pa
 }
 
 /// The addresses of a wire that may be sources, for packets of this way.
+//= rfc4862#5.5.4-2
 fn source_candidates(wire: &Wire, way: Way) -> impl Iterator<Item = SourceCandidate> + '_ {
     let is_on_outgoing_wire = wire.id == way.wire;
     let assigned = wire.addresses.iter().filter(|row| row.state.is_assigned());
@@ -406,6 +419,7 @@ const fn reach_of(router: Option<neighbor::State>) -> Reach {
 }
 
 /// The frame of a packet to a station.
+//= rfc8504#4-1
 pub(super) fn framed(wire: &Wire, destination: Mac, mut packet: PacketBuf) -> PacketBuf {
     let ether_type = if is_ip4(&packet) { ethernet::IPV4 } else { ethernet::IPV6 };
     let header = Ethernet { destination, source: wire.mac, ether_type };

@@ -21,6 +21,7 @@ impl Stack {
     ///
     /// # Errors
     /// As [`udp::Sockets::bind`]; [`Error::AddrNotAvailable`] if the host does not have the address.
+    //= rfc6724#4-8
     pub fn udp_bind(&mut self, local: Option<Ipv6Addr>, port: Option<u16>) -> Result<UdpId, Error> {
         self.check_local(local)?;
         self.udp.bind(local, port)
@@ -39,6 +40,7 @@ impl Stack {
     /// # Errors
     /// As [`udp::Sockets::send_to`]; [`Error::NetworkUnreachable`] if the host has no route or no address for the
     /// destination; [`Error::AddrNotAvailable`] if the host does not have the source address.
+    //= rfc6724#4-8
     pub fn udp_send_to(
         &mut self,
         socket: UdpId,
@@ -218,6 +220,7 @@ impl Stack {
     }
 
     /// The error for a packet that was not sent.
+    //= rfc4191#3.2-1
     fn unsent(&mut self, drop: Drop) -> Error {
         self.drops.count(drop);
         if matches!(drop, Drop::NoRoute | Drop::NoSource) {
@@ -280,6 +283,8 @@ impl Stack {
 
     /// Sends a segment, or the segments of a super-segment, with the MSS that the path has at this moment. A wire that cuts super-segments gets
     /// them whole.
+    //= rfc8201#4-6 rfc8201#5.1-1 rfc8201#5.2-6 rfc8201#5.2-7 rfc8201#5.4-1 rfc8201#5.4-3
+    //= rfc8201#5.4-6
     fn send_tcp(&mut self, segment: tcp::Outgoing, now: Instant) -> Result<(), Drop> {
         let tcp::Outgoing { source, destination, .. } = segment;
         let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
@@ -329,6 +334,7 @@ impl Stack {
     }
 
     /// TCP knows that packets reach the peer, so they reach the neighbor on the way (RFC 4861 s7.3.1).
+    //= rfc4861#7.3.1-1
     fn confirm(&mut self, flow: Flow, now: Instant) {
         let path = self.path(flow.peer.0, flow.local.0, None, now);
         let Some(way) = path.and_then(|path| path.way) else { return };

@@ -2,9 +2,11 @@
 
 mod conformance;
 mod connection;
+mod discovery;
 mod gather;
 mod ip4;
 mod link;
+mod path_mtu;
 mod routers;
 
 use alloc::vec;
@@ -35,6 +37,8 @@ fn configured() -> Link {
     link
 }
 
+//= rfc8504#5.4-1 rfc8504#5.4-7 (test)
+//= rfc4861#4.3-4 rfc4861#7.2.1-1 (test)
 #[test]
 fn a_host_asks_whether_its_address_is_taken_and_for_routers() {
     let mut link = Link::new(Config::default());
@@ -54,6 +58,7 @@ fn a_host_asks_whether_its_address_is_taken_and_for_routers() {
     assert!(events.contains(&Event::AddressReady(WireId(0), link_local)), "{events:?}");
 }
 
+//= rfc8504#5.1-3 rfc8504#5.4-7 (test)
 #[test]
 fn a_host_makes_an_address_of_an_advertised_prefix_and_answers_at_it() {
     let mut link = configured();
@@ -68,6 +73,7 @@ fn a_host_makes_an_address_of_an_advertised_prefix_and_answers_at_it() {
     assert_eq!((message.kind, message.body.len()), (Kind::ECHO_REPLY, 4 + 64));
 }
 
+//= rfc4862#5.4.5-1 rfc4862#5.4.5-2 (test)
 #[test]
 fn another_node_at_the_address_keeps_the_host_from_it() {
     let mut link = Link::new(Config::default());
@@ -77,6 +83,7 @@ fn another_node_at_the_address_keeps_the_host_from_it() {
     assert!(link.events().contains(&duplicate));
 }
 
+//= rfc8504#5.1-1 (test)
 //= rfc4443#4.1-2 rfc4443#4.2-2 rfc4443#4.2-7 (test)
 #[test]
 fn a_ping_to_another_network_goes_to_the_router() {
@@ -99,6 +106,8 @@ fn a_ping_to_another_network_goes_to_the_router() {
     assert!(link.events().is_empty());
 }
 
+//= rfc8504#5.1-2 rfc8504#5.7.1-1 rfc8504#5.7.1-3 (test)
+//= rfc8201#4-5 rfc8201#4-6 rfc8201#4-7 rfc8201#5.2-5 (test)
 //= rfc8200#4.5-1 rfc8200#4.5-5 rfc8200#5-7 (test)
 #[test]
 fn a_large_ping_goes_in_fragments_and_a_smaller_path_makes_smaller_ones() {
@@ -124,6 +133,7 @@ fn a_large_ping_goes_in_fragments_and_a_smaller_path_makes_smaller_ones() {
     assert!(lens.iter().all(|len| *len <= 1280), "{lens:?}");
 }
 
+//= rfc8504#5.1-5 (test)
 //= rfc8200#5-8 (test)
 #[test]
 fn fragments_that_come_in_are_one_packet() {
@@ -173,6 +183,7 @@ fn a_datagram_to_a_closed_port_draws_an_error_and_one_to_a_socket_is_received() 
     assert_eq!((datagram.source_port, datagram.payload), (2000, &b"back"[..]));
 }
 
+//= rfc4861#7.2.1-1 (test)
 #[test]
 fn a_datagram_to_all_nodes_is_for_the_sockets_of_all_addresses() {
     let mut link = configured();
@@ -181,6 +192,7 @@ fn a_datagram_to_all_nodes_is_for_the_sockets_of_all_addresses() {
     assert_eq!(link.stack.udp_recv(socket).expect("datagram").payload, b"all");
 }
 
+//= rfc8201#4-2 (test)
 #[test]
 fn an_error_about_a_datagram_is_told_and_one_with_an_mtu_below_the_least_is_not() {
     let mut link = configured();
@@ -251,6 +263,8 @@ fn nothing_goes_to_the_unspecified_address() {
     assert!(link.packets(ICMPV6).is_empty());
 }
 
+//= rfc8504#5.4-9 (test)
+//= rfc4861#4.3-5 (test)
 #[test]
 fn an_unknown_neighbor_is_solicited_and_its_packets_wait() {
     let mut link = configured();
@@ -285,6 +299,7 @@ fn equal_seeds_and_inputs_give_equal_frames() {
     assert_eq!(frames(), frames());
 }
 
+//= rfc8504#4-1 (test)
 #[test]
 fn a_frame_for_another_station_or_address_is_nothing_for_the_host() {
     let mut link = configured();

@@ -27,6 +27,7 @@ fn deliver(sockets: &mut Sockets, destination: (Ipv6Addr, u16)) -> Result<(), Dr
     deliver_from(sockets, (B, 9), destination, b"hello")
 }
 
+//= rfc8504#5.12-1 (test)
 #[test]
 fn a_program_sees_the_datagram_and_what_its_packet_said() {
     let mut sockets = sockets();

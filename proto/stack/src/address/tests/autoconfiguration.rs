@@ -22,6 +22,8 @@ fn stable() -> Addresses {
 }
 
 // RFC 4862 s5.5.3 d.
+//= rfc8504#6.3-1 (test)
+//= rfc4862#5.4-1 rfc4862#5.4-4 rfc4862#5.4-5 rfc4862#5.5-2 (test)
 #[test]
 fn an_advertised_prefix_gets_an_address_with_its_lifetimes() {
     for mode in [Mode::Eui64, Mode::Stable] {
@@ -45,6 +47,8 @@ fn an_advertised_prefix_gets_an_address_with_its_lifetimes() {
 }
 
 // RFC 4862 s5.5.3 a to d: options that are ignored.
+//= rfc4862#5.5.3-1 rfc4862#5.5.3-2 rfc4862#5.5.3-3 (test)
+//= rfc4861#4.6.2-5 (test)
 #[test]
 fn options_that_have_no_address_in_them_are_ignored() {
     let prefix = |text: &str, length| Prefix::new(text.parse().expect("prefix"), length);
@@ -81,6 +85,7 @@ fn options_that_have_no_address_in_them_are_ignored() {
 }
 
 // RFC 4862 s5.4.2: the delay is for advertisements that other hosts may have got too.
+//= rfc4862#5.4.2-3 (test)
 #[test]
 fn a_multicast_advertisement_draws_a_delayed_probe_and_a_unicast_one_does_not() {
     for is_multicast in [false, true] {
@@ -176,6 +181,7 @@ fn a_prefix_is_deprecated_preferred_again_and_removed() {
 }
 
 // RFC 7217 s6, and the limit of its tries through advertisements that come again and again.
+//= rfc7217#6-4 (test)
 #[test]
 fn duplicates_in_a_prefix_end_its_tries() {
     for (mode, tries) in [(Mode::Eui64, 1), (Mode::Stable, 1 + usize::from(IDGEN_RETRIES))] {

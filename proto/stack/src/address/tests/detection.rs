@@ -18,6 +18,7 @@ fn solicit(
 }
 
 // RFC 4862 s5.4.2: the delay before the first message of an interface.
+//= rfc4862#5.4.2-1 rfc4862#5.4.2-2 (test)
 #[test]
 fn the_first_probe_has_a_random_delay_up_to_a_second() {
     let mut delays = vec![];
@@ -42,6 +43,8 @@ fn the_first_probe_has_a_random_delay_up_to_a_second() {
 }
 
 // RFC 4862 s5.4.2: DupAddrDetectTransmits probes, RetransTimer apart; zero turns detection off (s5.1).
+//= rfc7527#3.1-1 (test)
+//= rfc4862#5.1-1 (test)
 #[test]
 fn the_number_of_probes_and_their_time_are_configurable() {
     for (transmits, expected) in [(0, vec![]), (1, vec![0]), (3, vec![0, 5, 10])] {
@@ -63,6 +66,11 @@ fn the_number_of_probes_and_their_time_are_configurable() {
 }
 
 // RFC 4862 s5.4.3, s5.4.4, RFC 7527 s4.2: each state and each message.
+//= rfc8504#6.3-4 (test)
+//= rfc4429#3.3-7 rfc4429#3.3-9 rfc4429#3.3-10 (test)
+//= rfc7527#4.1-1 rfc7527#4.2-3 rfc7527#4.2-4 (test)
+//= rfc4862#5.4.3-1 rfc4862#5.4.5-1 (test)
+//= rfc4861#7.2.3-1 (test)
 #[test]
 fn each_message_in_each_state_has_its_effect() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,6 +140,7 @@ fn each_message_in_each_state_has_its_effect() {
     }
 }
 
+//= rfc4861#7.2.3-1 (test)
 #[test]
 fn messages_about_other_addresses_are_not_ours() {
     let mut addresses = probing(config(Mode::Stable));
@@ -141,6 +150,7 @@ fn messages_about_other_addresses_are_not_ours() {
 }
 
 // RFC 4862 s5.4.3: a solicitation before the first own one.
+//= rfc4862#5.4.2-4 (test)
 #[test]
 fn an_address_can_be_a_duplicate_before_its_first_probe() {
     for is_advertisement in [false, true] {
@@ -167,6 +177,8 @@ fn without_nonces_each_probe_of_the_address_is_of_another_node() {
 }
 
 // RFC 7527 s4.1.
+//= rfc8504#6.3-6 (test)
+//= rfc7527#4.1-2 (test)
 #[test]
 fn own_probes_that_come_back_draw_three_more_until_none_comes_back() {
     let mut addresses = probing(config(Mode::Stable));
@@ -229,6 +241,7 @@ fn an_address_of_the_caller_that_is_a_duplicate_is_not_replaced() {
 }
 
 // RFC 4862 s5.4.5.
+//= rfc4862#5.4.5-3 (test)
 #[test]
 fn a_duplicate_of_the_link_local_address_from_the_mac_address_stops_ipv6() {
     let mut addresses = addresses(config(Mode::Eui64));
@@ -263,6 +276,8 @@ fn a_duplicate_of_the_link_local_address_from_the_mac_address_stops_ipv6() {
 }
 
 // RFC 7217 s6: IDGEN_RETRIES, IDGEN_DELAY.
+//= rfc7217#5-11 rfc7217#6-1 rfc7217#6-2 rfc7217#6-3 rfc7217#6-4 rfc7217#6-7 (test)
+//= rfc4862#5.4.5-4 (test)
 #[test]
 fn stable_addresses_that_are_duplicates_are_followed_by_three_others() {
     let mut addresses = addresses(config(Mode::Stable));
@@ -297,6 +312,7 @@ fn stable_addresses_that_are_duplicates_are_followed_by_three_others() {
     assert!(addresses.link_local().is_some_and(|address| tried.contains(&address)));
 }
 
+//= rfc7217#5-18 (test)
 #[test]
 fn the_address_after_a_duplicate_is_used_when_the_link_comes_back() {
     let mut addresses = addresses(config(Mode::Stable));
@@ -313,6 +329,8 @@ fn the_address_after_a_duplicate_is_used_when_the_link_comes_back() {
 }
 
 // RFC 4429 s3.1, s3.3.
+//= rfc4429#3.1-1 rfc4429#3.1-2 rfc4429#3.2-5 rfc4429#3.3-1 rfc4429#3.3-2 rfc4429#3.3-4 (test)
+//= rfc4429#3.3-5 rfc4429#3.3-6 (test)
 #[test]
 fn addresses_are_optimistic_only_if_a_router_is_known_and_they_are_not_manual() {
     let optimistic = Config { optimistic: true, ..config(Mode::Stable) };
@@ -344,6 +362,7 @@ fn addresses_are_optimistic_only_if_a_router_is_known_and_they_are_not_manual() 
 }
 
 // RFC 4429 s3.3: an optimistic address that is a duplicate is deconfigured.
+//= rfc4429#3.3-8 (test)
 #[test]
 fn an_optimistic_address_that_is_a_duplicate_is_removed() {
     let mut addresses = ready(Config { optimistic: true, ..config(Mode::Stable) });
@@ -354,4 +373,22 @@ fn an_optimistic_address_that_is_a_duplicate_is_removed() {
     let group = solicited_node(host(1));
     let expected = [Output::Duplicate(host(1)), Output::Leave(group), Output::Removed(host(1))];
     assert_eq!(outputs(&mut addresses), expected);
+}
+
+// RFC 4429 s3.2.
+//= rfc4429#3.2-1 rfc4429#3.2-2 rfc4429#3.2-4 (test)
+#[test]
+fn an_optimistic_link_local_address_is_no_source_of_messages() {
+    let mut addresses = ready(Config { optimistic: true, ..config(Mode::Stable) });
+    let first = addresses.link_local().expect("assigned");
+    addresses
+        .handle_prefix(&information(net(1), HOUR, HOUR), ROUTER_KNOWN, start())
+        .expect("valid");
+    addresses.remove(first, start());
+    let other = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+    addresses.add(&Given { is_generated: true, ..given(other) }, start()).expect("room");
+    assert_eq!(addresses.state(other), Some(State::Optimistic));
+    assert_eq!(addresses.link_local(), None);
+    run(&mut addresses, after(3));
+    assert_eq!(addresses.link_local(), Some(other));
 }

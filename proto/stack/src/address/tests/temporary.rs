@@ -16,6 +16,9 @@ fn with_prefix(seed: u64) -> Addresses {
 }
 
 // RFC 8981 s3.4, s3.8.
+//= rfc8504#6.4-1 (test)
+//= rfc8981#3.4-1 rfc8981#3.4-2 rfc8981#3.4-3 rfc8981#3.4-6 rfc8981#3.4-7 (test)
+//= rfc7217#5-2 (test)
 #[test]
 fn a_prefix_gets_a_stable_and_a_temporary_address() {
     let mut ends = vec![];
@@ -41,6 +44,9 @@ fn a_prefix_gets_a_stable_and_a_temporary_address() {
     assert!(ends[0] < DAY / 10 * 7 && ends[49] > DAY / 10 * 9);
 }
 
+//= rfc8504#6.4-2 (test)
+//= rfc8981#3.7-1 rfc8981#3.7-2 (test)
+//= rfc6724#5-8 (test)
 #[test]
 fn other_modes_make_no_temporary_address() {
     for mode in [Mode::Eui64, Mode::Stable] {
@@ -51,6 +57,7 @@ fn other_modes_make_no_temporary_address() {
 }
 
 // RFC 8981 s3.4, steps 4 and 5.
+//= rfc8981#3.4-4 rfc8981#3.4-5 (test)
 #[test]
 fn the_lifetimes_of_the_prefix_bound_those_of_the_address() {
     // 2 + 3 * 1 * 1 seconds.
@@ -74,6 +81,7 @@ fn the_lifetimes_of_the_prefix_bound_those_of_the_address() {
 }
 
 // RFC 8981 s3.4, steps 1 and 2.
+//= rfc8981#3.4-1 (test)
 #[test]
 fn advertisements_never_prolong_a_temporary_address_beyond_its_bounds() {
     let mut addresses = with_prefix(1);
@@ -93,6 +101,7 @@ fn advertisements_never_prolong_a_temporary_address_beyond_its_bounds() {
 }
 
 // RFC 8981 s3.5, s3.6, s3.8: "a maximum of three concurrent temporary addresses", and one that is preferred.
+//= rfc8981#3.5-1 rfc8981#3.5-3 rfc8981#3.6-1 rfc8981#3.6-2 (test)
 #[test]
 fn a_new_address_comes_before_the_old_one_is_deprecated() {
     for seed in 0..5 {
@@ -112,6 +121,7 @@ fn a_new_address_comes_before_the_old_one_is_deprecated() {
     }
 }
 
+//= rfc8981#3.5-4 (test)
 #[test]
 fn a_new_address_begins_regen_advance_before_the_end_of_the_old_one() {
     let mut addresses = with_prefix(1);
@@ -126,6 +136,7 @@ fn a_new_address_begins_regen_advance_before_the_end_of_the_old_one() {
 }
 
 // RFC 8981 s3.5: none in response to an option with a preferred lifetime of zero; and none if the prefix ends too.
+//= rfc8981#3.5-2 (test)
 #[test]
 fn a_prefix_that_ends_gets_no_new_address() {
     let mut addresses = with_prefix(1);
@@ -148,6 +159,7 @@ fn a_prefix_that_ends_gets_no_new_address() {
 }
 
 // RFC 8981 s3.4, step 7.
+//= rfc8981#3.4-8 rfc8981#3.4-9 rfc8981#3.4-10 (test)
 #[test]
 fn temporary_addresses_that_are_duplicates_are_followed_by_three_others() {
     let mut addresses = with_prefix(1);
@@ -207,4 +219,46 @@ fn a_temporary_address_that_finds_no_room_is_counted_and_tried_later() {
     addresses.remove(with_id(1, 4), due + 10 * POSTPONED);
     run(&mut addresses, due + 11 * POSTPONED);
     assert_eq!(temporaries(&addresses).len(), 2);
+}
+
+// RFC 8981 s3.3.1.
+//= rfc8981#3.3.1-1 (test)
+#[test]
+fn drawn_identifiers_are_neither_reserved_nor_in_use() {
+    let mut addresses = ready(config(Mode::Temporary));
+    let prefix = net(1);
+    let mut twin = addresses.clone();
+    let [first, second] = [(); 2].map(|()| twin.draw_address(prefix).expect("an address"));
+    assert_ne!(first, second);
+    let taken = Entry::new(64, Origin::Manual, Lifetimes::FOREVER, start());
+    addresses.entries.insert(first, taken);
+    assert_eq!(addresses.draw_address(prefix), Some(second));
+}
+
+// RFC 8981 s3.6, s3.8.
+//= rfc8981#3.6-3 rfc8981#3.6-4 rfc8981#3.8-1 (test)
+#[test]
+fn the_preferred_lifetime_is_smaller_than_the_valid_one() {
+    for (preferred, valid) in [(HOUR, 2 * HOUR), (9 * HOUR, 2 * HOUR), (2 * HOUR, 2 * HOUR)] {
+        let temporary = TemporaryLifetimes { preferred, valid };
+        let mut addresses = ready(Config { temporary, ..config(Mode::Temporary) });
+        advertise(&mut addresses, 1, 30 * DAY, 30 * DAY, after(2));
+        let made = temporaries(&addresses)[0].lifetimes;
+        assert_eq!(made.valid, Some(after(2) + valid));
+        assert!(made.preferred < made.valid);
+        assert!(made.preferred <= Some(after(2) + preferred));
+    }
+}
+
+// RFC 8981 s3.8: DESYNC_FACTOR is "smaller than (TEMP_PREFERRED_LIFETIME - REGEN_ADVANCE)".
+//= rfc8981#3.8-2 (test)
+#[test]
+fn short_lifetimes_leave_room_for_the_next_address() {
+    for seed in 0..50 {
+        let temporary = TemporaryLifetimes { preferred: 7 * SECOND, valid: HOUR };
+        let config = Config { temporary, ..config(Mode::Temporary) };
+        let mut addresses = Addresses::new(config, ChaCha20Rng::seed_from_u64(seed));
+        let bounds = addresses.draw_bounds(after(0));
+        assert!(bounds.preferred > Some(after(0) + addresses.regen_advance()));
+    }
 }

@@ -86,6 +86,7 @@ proptest! {
 
     /// RFC 4861 s7.3.3: a node solicits each neighbor at most once in RetransTimer. If a router changes the time in between, the
     /// shorter one holds.
+    //= rfc4861#7.2.2-11 rfc4861#7.3.3-3 (test)
     #[test]
     fn no_neighbor_is_solicited_too_often(ops in prop::collection::vec(op(), 1..200)) {
         let mut last: BTreeMap<Ipv6Addr, (Instant, Duration)> = BTreeMap::new();

@@ -54,6 +54,8 @@ fn check(neighbors: &Neighbors, cell: &str, before: State, now: Instant, why: &s
     neighbors.table.check();
 }
 
+//= rfc4861#7.2.5-2 rfc4861#7.2.5-3 rfc4861#7.2.5-4 rfc4861#7.2.5-5 rfc4861#7.2.5-6 (test)
+//= rfc4861#7.2.5-7 rfc4861#7.3.1-2 (test)
 #[test]
 fn advertisements_do_what_rfc_4861_s7_2_5_says() {
     for (flags, mac, cells) in ADVERTISEMENTS {
@@ -68,6 +70,7 @@ fn advertisements_do_what_rfc_4861_s7_2_5_says() {
     }
 }
 
+//= rfc4861#7.2-1 rfc4861#7.2.3-2 rfc4861#7.2.3-4 rfc4861#7.3.3-4 (test)
 #[test]
 fn other_events_do_what_rfc_4861_appendix_c_says() {
     for (event, cells) in EVENTS {
@@ -90,6 +93,7 @@ fn other_events_do_what_rfc_4861_appendix_c_says() {
     }
 }
 
+//= rfc4861#6.3.4-11 rfc4861#6.3.4-15 rfc4861#7.3.1-2 rfc4861#8.3-4 (test)
 #[test]
 fn routers_and_redirects_teach_link_layer_addresses_as_solicitations_do() {
     type Learn = fn(&mut Neighbors, Mac) -> Result<(), Drop>;
@@ -109,6 +113,8 @@ fn routers_and_redirects_teach_link_layer_addresses_as_solicitations_do() {
     }
 }
 
+//= rfc4861#6.3.4-12 rfc4861#6.3.4-14 rfc4861#7.2-1 rfc4861#7.2.3-3 rfc4861#7.2.3-5 (test)
+//= rfc4861#8.3-3 rfc4861#8.3-6 (test)
 #[test]
 fn without_an_entry_only_a_message_with_a_link_layer_address_makes_one() {
     let made = |act: fn(&mut Neighbors) -> Result<(), Drop>| {
@@ -126,6 +132,7 @@ fn without_an_entry_only_a_message_with_a_link_layer_address_makes_one() {
     assert_eq!(made(|all| all.handle_redirect(PEER, None, true, at(0))), None);
 }
 
+//= rfc4861#6.3.4-13 rfc4861#7.2.5-8 rfc4861#7.2.5-9 rfc4861#7.3.3-5 rfc4861#7.3.3-6 (test)
 #[test]
 fn a_router_that_says_it_is_a_host_is_lost() {
     // RFC 4861 s7.2.5, s7.3.3, appendix D.
@@ -161,5 +168,19 @@ fn an_advertisement_that_is_ignored_leaves_the_router_flag() {
             neighbors.handle_advertisement(&advertisement(PEER, "S"), Some(OTHER_MAC), at(0));
         assert_eq!(result.is_ok(), before == State::Reachable);
         assert_eq!(outputs(&mut neighbors), []);
+    }
+}
+
+//= rfc4861#7.2.3-6 (test)
+#[test]
+fn a_solicitation_leaves_the_router_flag() {
+    let mut neighbors = in_state(State::Stale);
+    for is_router in [false, true] {
+        if is_router {
+            neighbors.handle_router(PEER, None, at(0)).expect("taken");
+        }
+        neighbors.handle_solicitation(PEER, OTHER_MAC, at(0)).expect("taken");
+        let found = neighbors.iter(at(0)).next().expect("an entry");
+        assert_eq!(found.is_router, is_router);
     }
 }

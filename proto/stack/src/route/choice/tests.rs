@@ -34,6 +34,8 @@ fn choose(candidates: &[Candidate], unreachable: &str) -> (Option<char>, Vec<cha
     (chosen.map(letter), probed.unwrap_or_default())
 }
 
+//= rfc8504#5.9-2 (test)
+//= rfc4861#6.3.6-1 (test)
 #[test]
 fn the_example_of_rfc_4191_s3_6() {
     let routes = [
@@ -51,6 +53,8 @@ fn the_example_of_rfc_4191_s3_6() {
     assert_eq!(choose(&[], ""), (None, Vec::new()));
 }
 
+//= rfc8504#5.10-1 (test)
+//= rfc6724#7-1 (test)
 #[test]
 fn a_router_that_advertised_the_source_comes_before_all_others() {
     // RFC 8028 s3.1: Bob answers with an address of provider A. Router B has the more specific route to Alice.
@@ -74,6 +78,7 @@ fn a_router_that_advertised_the_source_comes_before_all_others() {
     assert_eq!(choose(&routes, "c"), (Some('a'), Vec::from(['c'])));
 }
 
+//= rfc4861#6.3.6-2 (test)
 #[test]
 fn equal_routers_that_are_unreachable_get_their_turns() {
     // RFC 4861 s6.3.6.
@@ -94,6 +99,7 @@ fn equal_routers_that_are_unreachable_get_their_turns() {
     assert_eq!(turns(&routes), "bbbbbb");
 }
 
+//= rfc4861#6.3.6-1 (test)
 #[test]
 fn a_router_whose_link_layer_address_is_not_known_yet_keeps_its_source() {
     let mut routes = ['a', 'b'].map(|letter| candidate(letter, "::/0", RouterPreference::Medium));

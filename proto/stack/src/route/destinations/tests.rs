@@ -35,6 +35,8 @@ fn pmtu(all: &Destinations, to: Ipv6Addr, now: Instant) -> u32 {
     all.pmtu(WIRE, to, LINK_MTU, now)
 }
 
+//= rfc8201#4-2 rfc8201#4-3 rfc8201#4-4 rfc8201#4-12 rfc8201#5.2-1 rfc8201#5.2-2 rfc8201#6-1 (test)
+//= rfc8201#6-2 rfc8201#6-3 (test)
 //= rfc8200#5-5 (test)
 #[test]
 fn the_path_mtu_only_falls_and_never_below_1280() {
@@ -64,6 +66,7 @@ fn a_link_with_a_lower_mtu_bounds_the_path() {
     assert_eq!(all.pmtu(WIRE, to, 1300, at(0)), 1300);
 }
 
+//= rfc8201#4-8 rfc8201#4-9 rfc8201#4-11 rfc8201#5.3-1 rfc8201#5.3-2 (test)
 #[test]
 fn after_ten_minutes_the_host_tries_larger_packets() {
     // RFC 8201 s4, s5.3.
@@ -78,6 +81,7 @@ fn after_ten_minutes_the_host_tries_larger_packets() {
     assert_eq!([1499, 1500].map(|n| pmtu(&all, to, at(n))), [1300, LINK_MTU], "since the decrease");
 }
 
+//= rfc8201#4-10 (test)
 #[test]
 fn larger_packets_wait_five_minutes_after_each_message() {
     // RFC 8201 s4: "must not be done less than 5 minutes after a Packet Too Big message has been received".
@@ -89,6 +93,7 @@ fn larger_packets_wait_five_minutes_after_each_message() {
     assert_eq!([849, 850].map(|n| pmtu(&all, to, at(n))), [1400, LINK_MTU]);
 }
 
+//= rfc8201#5.3-3 rfc8201#5.3-4 rfc8201#5.6-1 (test)
 #[test]
 fn the_age_can_be_configured_and_has_a_least_value() {
     let lasts = |pmtu_age| {
@@ -146,6 +151,7 @@ fn a_redirect_to_a_router_is_for_its_source_and_one_to_the_destination_for_all()
     }
 }
 
+//= rfc4861#6.3.5-1 rfc4861#7.2.5-9 rfc4861#7.3.3-6 (test)
 #[test]
 fn redirects_to_a_router_go_with_it() {
     let mut all = destinations();

@@ -4,6 +4,9 @@ use proptest::prelude::*;
 
 use super::*;
 
+//= rfc8504#6.6-1 rfc8504#6.6-2 (test)
+//= rfc6724#5-1 (test)
+//= rfc4862#5.5.4-2 (test)
 #[test]
 fn each_rule_for_sources_comes_before_the_next() {
     // RFC 6724 s5. The first of both wins by the rule of its line, and the second by the next rule.
@@ -26,6 +29,7 @@ fn each_rule_for_sources_comes_before_the_next() {
     assert_eq!(chosen(to, &["2001:db8:9::3", "2001:db8:9::2"]), Some(address("2001:db8:9::3")));
 }
 
+//= rfc6724#5-4 rfc6724#5-5 rfc6724#5-7 (test)
 #[test]
 fn an_application_can_prefer_public_addresses() {
     // RFC 6724 s5 rule 7.
@@ -47,6 +51,7 @@ fn the_smallest_scope_that_reaches_the_destination_is_best() {
     assert_eq!(chosen("ff08::1", &from[..2]), Some(address("fec0::2")), "the largest below");
 }
 
+//= rfc6724#4-4 rfc6724#4-6 (test)
 #[test]
 fn addresses_outside_of_the_candidate_set_are_not_chosen() {
     // RFC 6724 s4.
@@ -58,6 +63,7 @@ fn addresses_outside_of_the_candidate_set_are_not_chosen() {
     assert_eq!(chosen("10.1.2.4", &["10.9.9.9", "10.1.2.3"]), Some(address("10.1.2.3")));
 }
 
+//= rfc6724#3.2-1 rfc6724#3.2-2 rfc6724#3.3-1 rfc6724#3.3-2 (test)
 #[test]
 fn ipv4_addresses_have_scopes_and_are_preferred() {
     // RFC 6724 s3.2.
@@ -73,6 +79,7 @@ fn common_bits_count_up_to_the_prefix_of_the_source() {
     assert_eq!(candidate("2001:db8::1").common_prefix_len(address("2001:db9::1")), 31);
 }
 
+//= rfc6724#2.1-2 rfc6724#6-1 (test)
 #[test]
 fn the_longest_row_of_the_table_counts() {
     // RFC 6724 s2.1.
@@ -107,6 +114,8 @@ fn destination(to: &str, from: Option<&str>) -> Destination {
     }
 }
 
+//= rfc8504#6.6-1 (test)
+//= rfc6724#6-2 rfc6724#6-3 (test)
 #[test]
 fn each_rule_for_destinations_comes_before_the_next() {
     // RFC 6724 s6. The first of both wins by the rule of its line, and the second by the next rule.

@@ -61,6 +61,7 @@ fn bulk(cuts: bool) -> Vec<(usize, Option<u16>)> {
     frames.map(|(_, frame)| (frame.len(), frame.segment_size().map(Into::into))).collect()
 }
 
+//= rfc8201#5.4-5 (test)
 #[test]
 fn a_wire_that_cuts_segments_gets_them_whole() {
     // Without options of its SYN the peer takes segments of 1220 octets (RFC 9293 s3.7.1, RFC 8200 s5).
@@ -92,6 +93,7 @@ fn solicitations(progress: u32) -> usize {
     solicited
 }
 
+//= rfc4861#7.3.1-1 (test)
 #[test]
 fn acknowledgments_of_tcp_confirm_the_router_instead_of_solicitations() {
     // RFC 4861 s7.3.1: "forward progress" of a connection shows that packets reach the neighbor.

@@ -21,6 +21,8 @@ fn multihomed() -> Link {
 }
 
 /// RFC 4861 s6.3.6, RFC 8028 s3.2, RFC 6724 s5 rule 5.5.
+//= rfc4191#3.5-1 (test)
+//= rfc4861#6.3.5-1 (test)
 #[test]
 fn a_router_that_is_dead_gives_way_to_a_live_one_and_its_prefix() {
     let mut link = multihomed();
@@ -126,4 +128,28 @@ fn a_flood_of_advertisements_takes_nothing_from_a_router_in_use() {
     assert!(netstat.addresses.iter().any(|row| row.address == host()));
     let own = moorline_types::Prefix::new(address("2001:db8:1::"), 64);
     assert!(netstat.prefixes.iter().any(|row| row.prefix == own));
+}
+
+/// RFC 4191 s3.5.
+//= rfc4191#3.5-2 (test)
+#[test]
+fn a_router_that_is_dead_and_has_no_traffic_is_not_asked() {
+    let mut link = multihomed();
+    let far = address("2001:db8:ffff::9");
+    let asked = Body::NeighborSolicitation { target: ROUTER };
+    let solicitations = |link: &mut Link, seconds: u64, has_traffic: bool| {
+        let mut count = 0;
+        for _ in 0..seconds {
+            if has_traffic {
+                link.stack.ping(far, (1, 1), &[], link.now).expect("a route");
+            }
+            link.run(SECOND);
+            let sent = link.sent_discovery();
+            count += sent.iter().filter(|(_, message)| message.body == asked).count();
+            link.frames.clear();
+        }
+        count
+    };
+    assert!(solicitations(&mut link, 20, true) > 0, "the router is dead now");
+    assert_eq!(solicitations(&mut link, 600, false), 0);
 }

@@ -209,6 +209,7 @@ fn v4_mapped_addresses_are_addresses() {
     assert_eq!(net.read(1, b).0, b"hello");
 }
 
+//= rfc8201#5.4-4 rfc8201#5.4-5 (test)
 #[test]
 fn the_mss_of_a_syn_follows_the_engine_and_that_of_the_peer_bounds_segments() {
     let mut net = Net::new(11);

@@ -54,6 +54,7 @@ fn streams_survive_many_seeds_of_worse_wires() {
     }
 }
 
+//= rfc8201#5.1-1 rfc8201#5.4-1 rfc8201#5.4-2 (test)
 #[test]
 fn octets_leave_in_super_segments_and_the_path_of_the_moment_cuts_them() {
     let mut net = Net::new(2);
