@@ -377,7 +377,8 @@ fn send_from(
 #[test]
 fn a_source_that_the_host_does_not_have_is_an_error() {
     let mut link = configured();
-    let other = WireConfig { mtu: 1500, addressing: crate::address::Config::new(ROUTER_MAC) };
+    let addressing = crate::address::Config::new(ROUTER_MAC);
+    let other = WireConfig { mtu: 1500, addressing, ip4: None };
     let other = link.stack.add_wire(other, link.now);
     link.run(Duration::from_secs(3));
     let now = link.now;
