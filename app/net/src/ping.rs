@@ -17,7 +17,7 @@ pub struct Pinger {
     identifier: u16,
 }
 
-/// What came of an Echo Request.
+/// Outcome of an Echo Request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// A node has answered.

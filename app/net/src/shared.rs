@@ -11,7 +11,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use crate::waiting::Waiting;
 use crate::{Event, Interface};
 
-/// What the handle of a host, its sockets and its tasks have in common.
+/// State that the handle of a host, its sockets and its tasks share.
 pub(crate) struct Shared {
     state: Mutex<State>,
     start: Clock,

@@ -1,4 +1,4 @@
-//! What people build on sockets: HTTP by axum and hyper, names by the DNS.
+//! Programs on sockets of a host: HTTP by axum and hyper, names by the DNS.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod common;

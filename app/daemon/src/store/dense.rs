@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Writes contexts.
 ///
 /// # Errors
-/// Those of the serializer.
+/// The serializer fails.
 pub(super) fn serialize<S: Serializer>(
     contexts: &[ContextSnapshot],
     serializer: S,
@@ -44,7 +44,7 @@ pub(super) fn serialize<S: Serializer>(
 /// Reads contexts, in this form or in that of earlier versions.
 ///
 /// # Errors
-/// Those of the deserializer; a place outside of its list.
+/// The deserializer fails, or a place is outside of its list.
 pub(super) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Vec<ContextSnapshot>, D::Error> {
