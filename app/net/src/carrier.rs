@@ -61,15 +61,13 @@ impl Carrier {
         {
             frames.push(frame);
         }
-        let counts = self.wire.counts();
-        self.shared.with(|state, now| {
-            for frame in frames {
-                state.stack.handle_frame(self.id, frame, now);
-            }
-            if let Some(port) = state.port(self.id) {
-                port.interface.counts = counts;
-            }
-        });
+        if !frames.is_empty() {
+            self.shared.with(|state, now| {
+                for frame in frames {
+                    state.stack.handle_frame(self.id, frame, now);
+                }
+            });
+        }
         Ok(())
     }
 
@@ -85,8 +83,10 @@ impl Carrier {
                 }
                 self.outgoing.pop_front();
             }
+            let counts = self.wire.counts();
             self.shared.with(|state, _| {
                 if let Some(port) = state.port(self.id) {
+                    port.interface.counts = counts;
                     self.outgoing.append(&mut port.frames);
                 }
             });

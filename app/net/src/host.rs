@@ -169,18 +169,21 @@ impl std::fmt::Debug for Host {
 }
 
 /// The IPv6 address and the port. An IPv4 address is v4-mapped.
-pub(crate) fn v6(address: SocketAddr) -> io::Result<(Ipv6Addr, u16)> {
-    match address.ip() {
-        IpAddr::V6(ip) => Ok((ip, address.port())),
-        IpAddr::V4(ip) => {
-            let text = format!("{ip} is an IPv4 address: give ::ffff:{ip}");
-            Err(io::Error::new(io::ErrorKind::Unsupported, text))
-        }
-    }
+pub(crate) fn v6(address: SocketAddr) -> (Ipv6Addr, u16) {
+    (mapped(address.ip()), address.port())
 }
 
-/// The same of an address to bind to: `::` stands for all addresses of the host.
-pub(crate) fn local(address: SocketAddr) -> io::Result<(Option<Ipv6Addr>, u16)> {
-    let (ip, port) = v6(address)?;
-    Ok(((!ip.is_unspecified()).then_some(ip), port))
+/// The same of an address to bind to: `::` and `0.0.0.0` stand for all addresses of the host.
+pub(crate) fn local(address: SocketAddr) -> (Option<Ipv6Addr>, u16) {
+    let (ip, port) = v6(address);
+    ((!address.ip().is_unspecified()).then_some(ip), port)
+}
+
+/// The address as sockets of the host have it: an IPv4 address is v4-mapped (RFC 4291 s2.5.5.2).
+#[must_use]
+pub const fn mapped(ip: IpAddr) -> Ipv6Addr {
+    match ip {
+        IpAddr::V6(ip) => ip,
+        IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+    }
 }

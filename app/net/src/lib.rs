@@ -43,7 +43,7 @@ mod udp;
 mod waiting;
 
 pub use builder::Builder;
-pub use host::{Event, Host, Interface};
+pub use host::{Event, Host, Interface, mapped};
 pub use moorline_ip::Mac;
 pub use moorline_stack::address::Mode as AddressMode;
 pub use moorline_stack::ip4::Config as Ipv4Config;

@@ -17,7 +17,7 @@ use hickory_resolver::net::runtime::{
 };
 use hickory_resolver::proto::rr::Name;
 
-use crate::{Host, TcpStream, UdpSocket};
+use crate::{Host, TcpStream, UdpSocket, mapped};
 
 /// Looks up names from a host, through its own sockets. Answers are kept for as long as their TTLs say.
 //= rfc8504#7-1
@@ -61,13 +61,13 @@ impl Resolver {
         Ok(Self { host: host.clone(), hickory: builder.build().map_err(other)? })
     }
 
-    /// The addresses of a name, the best first (RFC 6724).
+    /// The addresses of a name, the best first (RFC 6724). The name may be an address itself.
     ///
     /// # Errors
     /// The name does not exist, or no server has answered.
     pub async fn lookup(&self, name: &str) -> io::Result<Vec<Ipv6Addr>> {
         if let Ok(address) = name.parse() {
-            return Ok(vec![address]);
+            return Ok(vec![mapped(address)]);
         }
         let found = self.hickory.lookup_ip(name).await.map_err(other)?;
         let mut addresses: Vec<Ipv6Addr> = found

@@ -5,13 +5,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use moorline_stack::socket::Error;
+use moorline_stack::stack::Stack;
 use moorline_stack::tcp::{Flow, ListenerId, State, TcpId};
+use moorline_types::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::Host;
 use crate::error::to_io;
 use crate::host::{local, v6};
-use crate::waiting::Directions;
+use crate::waiting::{Directions, Tasks};
 
 /// A TCP connection of a host. It ends when it is dropped; octets that the peer has not acknowledged are still sent.
 #[derive(Debug)]
@@ -36,7 +38,7 @@ impl TcpStream {
     /// [`io::ErrorKind::NetworkUnreachable`]: the host has no route, or no address yet ([`Host::address`] waits for one).
     /// [`io::ErrorKind::ConnectionRefused`] and others: the peer's or the network's answer. [`io::ErrorKind::TimedOut`]: there was none.
     pub async fn connect(host: &Host, peer: impl Into<SocketAddr>) -> io::Result<Self> {
-        let peer = v6(peer.into())?;
+        let peer = v6(peer.into());
         let connected = host.shared().with(|state, now| {
             let id = state.stack.tcp_connect(peer, now)?;
             state.waiting.tcp.insert(id, Directions::default());
@@ -102,11 +104,8 @@ impl TcpStream {
     fn poll<T>(
         &self,
         context: &Context<'_>,
-        tasks: impl FnOnce(&mut Directions) -> &mut crate::waiting::Tasks,
-        call: impl FnOnce(
-            &mut moorline_stack::stack::Stack,
-            moorline_types::Instant,
-        ) -> Result<T, Error>,
+        tasks: impl FnOnce(&mut Directions) -> &mut Tasks,
+        call: impl FnOnce(&mut Stack, Instant) -> Result<T, Error>,
     ) -> Poll<io::Result<T>> {
         self.host.shared().with(|state, now| match call(&mut state.stack, now) {
             Err(Error::WouldBlock) => {
@@ -173,14 +172,14 @@ impl Drop for TcpStream {
 }
 
 impl TcpListener {
-    /// Listens at a port. `::` stands for all addresses of the host, and port 0 for a free port from 49152 on. At most 128 connections
+    /// Listens at a port. `::` and `0.0.0.0` stand for all addresses of the host, and port 0 for a free port from 49152 on. At most 128 connections
     /// wait to be accepted.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`]: another listener has the port. [`io::ErrorKind::AddrNotAvailable`]: the host does not have the address.
     pub fn bind(host: &Host, address: impl Into<SocketAddr>) -> io::Result<Self> {
         let address = address.into();
-        let (ip, port) = local(address)?;
+        let (ip, port) = local(address);
         let ports = if port == 0 { DYNAMIC..=u16::MAX } else { port..=port };
         let listening = host.shared().with(|state, _| {
             let mut result = Err(Error::AddrInUse);

@@ -18,12 +18,12 @@ pub struct UdpSocket {
 }
 
 impl UdpSocket {
-    /// Makes a socket. `::` stands for all addresses of the host, and port 0 for a free port that others cannot predict.
+    /// Makes a socket. `::` and `0.0.0.0` stand for all addresses of the host, and port 0 for a free port that others cannot predict.
     ///
     /// # Errors
     /// [`io::ErrorKind::AddrInUse`]: another socket has the port. [`io::ErrorKind::AddrNotAvailable`]: the host does not have the address.
     pub fn bind(host: &Host, address: impl Into<SocketAddr>) -> io::Result<Self> {
-        let (ip, port) = local(address.into())?;
+        let (ip, port) = local(address.into());
         let id = host.shared().with(|state, _| {
             let id = state.stack.udp_bind(ip, (port != 0).then_some(port))?;
             state.waiting.udp.entry(id).or_default();
@@ -50,7 +50,7 @@ impl UdpSocket {
         to: impl Into<SocketAddr>,
         options: Options,
     ) -> io::Result<usize> {
-        let to = v6(to.into())?;
+        let to = v6(to.into());
         let sent = self
             .host
             .shared()

@@ -76,7 +76,7 @@ impl Control {
 /// The best address of a name, which the host looks up, or the address that it is.
 async fn address(path: &Path, name: &str) -> anyhow::Result<Ipv6Addr> {
     if let Ok(address) = name.parse() {
-        return Ok(address);
+        return Ok(moorline_net::mapped(address));
     }
     let request = Request::Lookup { name: name.to_owned() };
     let (_, answer) = Control::request(path, &request).await?;

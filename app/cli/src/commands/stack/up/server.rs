@@ -1,10 +1,14 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::io;
+#[cfg(feature = "dns")]
+use std::net::IpAddr;
 use std::net::Ipv6Addr;
 
 #[cfg(feature = "dns")]
 use moorline_net::Resolver;
+#[cfg(not(feature = "dns"))]
+use moorline_net::mapped;
 use moorline_net::{Host, TcpStream};
 use serde_json::{Value, json};
 
@@ -31,7 +35,7 @@ impl Server {
     /// Connects to an address or a name.
     #[cfg(feature = "dns")]
     pub(super) async fn connect(&self, to: &str, port: u16) -> io::Result<TcpStream> {
-        match to.parse::<Ipv6Addr>() {
+        match to.parse::<IpAddr>() {
             Ok(address) => TcpStream::connect(&self.host, (address, port)).await,
             Err(_) => Resolver::new(&self.host)?.connect(to, port).await,
         }
@@ -88,8 +92,8 @@ impl Server {
 
 #[cfg(not(feature = "dns"))]
 fn address(name: &str) -> io::Result<Ipv6Addr> {
-    name.parse().map_err(|_| {
-        let text = format!("{name} is no IPv6 address, and this moorline was built without DNS");
+    name.parse().map(mapped).map_err(|_| {
+        let text = format!("{name} is no address, and this moorline was built without DNS");
         io::Error::new(io::ErrorKind::Unsupported, text)
     })
 }
