@@ -98,8 +98,6 @@ impl Datagrams {
             // The host stack is a task of this thread.
             tokio::task::yield_now().await;
         }
-        // The last ones are on their way.
-        tokio::time::sleep(QUIET).await;
         Ok(())
     }
 
@@ -173,5 +171,3 @@ impl AsyncWrite for Stream {
 const BURST: usize = 32;
 /// Time after which a datagram counts as lost.
 const LOST: Duration = Duration::from_secs(1);
-/// Time for the last datagrams to arrive.
-const QUIET: Duration = Duration::from_millis(200);

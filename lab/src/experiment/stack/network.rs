@@ -8,7 +8,7 @@ use moorline_net::{Builder, Host};
 use serde::Serialize;
 
 use super::client::{Datagrams, Stream};
-use super::server::{Server, Task};
+use super::server::{Received, Server, Task};
 use crate::lab::Lab;
 use crate::netns::{Namespace, Worker};
 use crate::processors::{Awake, of_two_hosts, on_processor};
@@ -69,7 +69,7 @@ impl Network {
         protocol: Protocol,
         task: Task,
         work: impl AsyncFnOnce(&Client, Ipv6Addr) -> anyhow::Result<T> + Send,
-    ) -> anyhow::Result<(Option<super::server::Received>, T)> {
+    ) -> anyhow::Result<(Option<Received>, T)> {
         let [of_client, of_server] = self.processors;
         let client = self.lab.namespace(HOSTS[0])?;
         let (at, address) = match system {
@@ -100,7 +100,7 @@ fn serve(
     namespace: &Namespace,
     protocol: Protocol,
     task: Task,
-) -> anyhow::Result<Worker<Option<super::server::Received>>> {
+) -> anyhow::Result<Worker<Option<Received>>> {
     let server = namespace.enter(|| Server::open(protocol))?;
     namespace.work("server", move |stop| server.run(task, stop))
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 
 use super::network::{PORT, Protocol};
@@ -102,7 +103,8 @@ fn accept(listener: &TcpListener, stop: &AtomicBool) -> anyhow::Result<Option<Tc
                 return Ok(Some(stream));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                std::thread::sleep(Duration::from_millis(1));
+                let mut wanted = [PollFd::new(listener, PollFlags::IN)];
+                poll(&mut wanted, Some(&TURN))?;
             }
             Err(error) => return Err(error.into()),
         }
@@ -144,11 +146,17 @@ fn datagram_task(
     task: Task,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<Received>> {
-    socket.set_read_timeout(Some(Duration::from_millis(50)))?;
+    socket.set_read_timeout(Some(QUIET))?;
     let mut buffer = vec![0; BUFFER];
     let mut counter = Counter::default();
-    while !stop.load(Ordering::Relaxed) {
-        let Some((len, from)) = receive(socket, &mut buffer)? else { continue };
+    loop {
+        // A client that has ended may have datagrams on their way.
+        let Some((len, from)) = receive(socket, &mut buffer)? else {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            continue;
+        };
         match task {
             Task::Echo => drop(socket.send_to(&buffer[..len], from)?),
             Task::Sink => counter.add(len),
@@ -181,5 +189,9 @@ fn send_for(socket: &UdpSocket, to: SocketAddr, time: Duration, size: usize) -> 
 
 /// Octets that are read at once.
 pub(super) const BUFFER: usize = 64 << 10;
+/// Time after which no datagram is on its way.
+const QUIET: Duration = Duration::from_millis(50);
+/// Time between two looks at whether the worker is to stop.
+const TURN: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 /// Longest time without an octet.
 const LIMIT: Duration = Duration::from_secs(10);
