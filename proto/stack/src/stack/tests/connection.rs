@@ -6,16 +6,21 @@ use crate::tcp::{Flags, Segment, Seq, TcpId, fill_checksum};
 use moorline_ip::ethernet;
 use moorline_ip::ip6::TCP;
 
-fn peer() -> Ipv6Addr {
+pub(super) fn peer() -> Ipv6Addr {
     address("2001:db8:ffff::9")
 }
 
 /// A connection of a peer behind the router to port 80, and the next number of the host.
 pub(super) fn connected() -> (Link, TcpId, Seq) {
+    connected_with(&[])
+}
+
+/// The same with a peer whose SYN has these options.
+pub(super) fn connected_with(options: &[u8]) -> (Link, TcpId, Seq) {
     let mut link = configured();
     let listener = link.stack.tcp_listen(None, 80, 8).expect("listener");
     link.frames.clear();
-    put(&mut link, Flags::SYN, Seq(999), Seq(0), b"");
+    put_all(&mut link, Flags::SYN, (Seq(999), Seq(0)), options, b"");
     let isn = segments(&mut link)[0].1;
     put(&mut link, Flags::ACK, Seq(1000), isn + 1, b"");
     let id = link.stack.tcp_accept(listener).expect("listener").expect("connection");
@@ -30,6 +35,16 @@ pub(super) fn put(
     acknowledgment: Seq,
     payload: &[u8],
 ) {
+    put_all(link, flags, (sequence, acknowledgment), &[], payload);
+}
+
+fn put_all(
+    link: &mut Link,
+    flags: Flags,
+    (sequence, acknowledgment): (Seq, Seq),
+    options: &[u8],
+    payload: &[u8],
+) {
     let segment = Segment {
         source_port: 5000,
         destination_port: 80,
@@ -37,7 +52,7 @@ pub(super) fn put(
         acknowledgment,
         flags,
         window: 60_000,
-        options: &[],
+        options,
         payload,
     };
     let mut octets = segment.to_packet();

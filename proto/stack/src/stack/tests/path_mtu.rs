@@ -2,12 +2,11 @@
 
 use moorline_ip::ip6::TCP;
 
+use super::connection::{connected_with, peer};
 use super::*;
-use crate::tcp::{Flags, Segment, Seq, TcpId, fill_checksum};
 
-fn far() -> Ipv6Addr {
-    address("2001:db8:ffff::9")
-}
+/// Option of a SYN: segments of 1440 octets (RFC 9293 s3.2).
+const MSS_1440: [u8; 4] = [2, 4, 0x05, 0xa0];
 
 fn too_big(link: &mut Link, quote: &[u8], mtu: u32) {
     let mut error = vec![];
@@ -30,36 +29,6 @@ fn datagram(link: &mut Link, to: Ipv6Addr, size: usize) -> Vec<Vec<u8>> {
     packets.iter().map(|(header, payload)| [&header.octets()[..], payload].concat()).collect()
 }
 
-/// Puts a segment of the far peer in.
-fn put(link: &mut Link, flags: Flags, (sequence, acknowledgment): (Seq, Seq), options: &[u8]) {
-    let segment = Segment {
-        source_port: 5000,
-        destination_port: 80,
-        sequence,
-        acknowledgment,
-        flags,
-        window: 60_000,
-        options,
-        payload: b"",
-    };
-    let mut octets = segment.to_packet();
-    fill_checksum(&mut octets, far(), host());
-    link.give(far(), host(), TCP, &octets);
-}
-
-/// A connection whose peer takes segments of 1440 octets.
-fn connected() -> (Link, TcpId) {
-    let mut link = configured();
-    let listener = link.stack.tcp_listen(None, 80, 8).expect("listener");
-    link.frames.clear();
-    put(&mut link, Flags::SYN, (Seq(999), Seq(0)), &[2, 4, 0x05, 0xa0]);
-    let answer = link.packets(TCP).pop().expect("a SYN").1;
-    let isn = Segment::parse(&answer).expect("segment").sequence;
-    put(&mut link, Flags::ACK, (Seq(1000), isn + 1), &[]);
-    let id = link.stack.tcp_accept(listener).expect("listener").expect("connection");
-    (link, id)
-}
-
 fn longest_segment(link: &mut Link) -> usize {
     assert!(link.packets(FRAGMENT).is_empty());
     let lens = link.packets(TCP).into_iter().map(|(header, _)| header.packet_len());
@@ -69,8 +38,8 @@ fn longest_segment(link: &mut Link) -> usize {
 //= rfc8201#5.2-6 rfc8201#5.2-7 rfc8201#5.4-3 rfc8201#5.4-6 (test)
 #[test]
 fn a_message_about_udp_makes_the_segments_of_tcp_smaller() {
-    let (mut link, id) = connected();
-    let packet = datagram(&mut link, far(), 1400).remove(0);
+    let (mut link, id, _) = connected_with(&MSS_1440);
+    let packet = datagram(&mut link, peer(), 1400).remove(0);
     link.frames.clear();
     link.stack.tcp_send(id, &[7; 20_000], link.now).expect("room");
     assert_eq!(longest_segment(&mut link), 1500);
@@ -85,14 +54,14 @@ fn a_message_about_udp_makes_the_segments_of_tcp_smaller() {
 #[test]
 fn a_packet_too_big_about_a_packet_that_was_never_sent_changes_nothing() {
     let mut link = configured();
-    let mut packet = datagram(&mut link, far(), 1400).remove(0);
+    let mut packet = datagram(&mut link, peer(), 1400).remove(0);
     // Another source port.
     packet[41] ^= 0xff;
     too_big(&mut link, &packet, 1280);
-    assert_eq!(datagram(&mut link, far(), 1400).len(), 1);
+    assert_eq!(datagram(&mut link, peer(), 1400).len(), 1);
     packet[41] ^= 0xff;
     too_big(&mut link, &packet, 1280);
-    assert_eq!(datagram(&mut link, far(), 1400).len(), 2);
+    assert_eq!(datagram(&mut link, peer(), 1400).len(), 2);
 }
 
 //= rfc8201#5.2-3 (test)
