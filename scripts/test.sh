@@ -10,6 +10,9 @@ cargo=${CARGO:-cargo}
 target=${CARGO_TARGET_DIR:-target}
 [ $# -gt 0 ] || set -- --workspace
 
+# The tests of the lab take most of the time, and wait for their networks most of that.
+export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 2))}
+
 mkdir -p "$target"
 log=$target/test.log
 if [ "$(id -u)" -ne 0 ]; then
