@@ -26,6 +26,8 @@ pub(crate) struct SimHost {
     pub(crate) is_gone: bool,
     /// Whether the host names the locator of a third party as its own.
     pub(crate) pretends: bool,
+    /// Whether errors about a nonce get lost.
+    loses_errors: bool,
     /// Packets that the host sends.
     pub(crate) out: Vec<Vec<u8>>,
 }
@@ -96,6 +98,7 @@ impl SimHost {
             socket: None,
             is_gone: false,
             pretends: false,
+            loses_errors: false,
             out: Vec::new(),
         };
         host.begin_anew(plan, seed, now);
@@ -116,6 +119,10 @@ impl SimHost {
             self.drain(outcome, now);
         }
         self.core = None;
+    }
+
+    pub(crate) fn become_classic(&mut self) {
+        (self.core, self.plain, self.loses_errors) = (None, None, true);
     }
 
     pub(crate) fn ilv(&self, locator: u8) -> Ilv {
@@ -201,9 +208,13 @@ impl SimHost {
     fn receive_classic(&mut self, packet: Vec<u8>, outcome: &mut IlnpOutcome) -> Option<Vec<u8>> {
         let (pair, next_header, _) = read(&packet)?;
         if next_header != DESTINATION_OPTIONS {
+            self.out.extend(echo_reply(&packet));
             return (next_header != ICMPV6).then_some(packet);
         }
         outcome.options_to_classic += 1;
+        if self.loses_errors {
+            return None;
+        }
         let mut message = vec![4, 2, 0, 0];
         message.extend(42_u32.to_be_bytes());
         message.extend(&packet);
