@@ -44,7 +44,7 @@ impl Machine {
     /// If a session with the node has these addresses or names the locator, the nonce is wrong and draws nothing. A
     /// Locator Update with a number comes from a node with the handshake. Each of its sessions has nonces of its own, so
     /// the addresses of the sockets alone count.
-    //= rfc6743#6-3
+    //= rfc6743#6-4
     pub(crate) fn deny(&mut self, control: &Control<'_>, now: Instant) {
         let is_wrong = self.has_session(control.pair)
             || control.sequence.is_none() && self.is_named(control.pair);

@@ -5,8 +5,9 @@
 //! lost on the way each time, and a correspondent that had moved may have nothing but its first locator. So if all
 //! locators are silent, the question goes to the addresses that the sockets see, by two Echo Requests.
 //!
-//! * The first one has another nonce of ours. Somebody else may have the address by now, who must not learn the nonce
-//!   of the session. An answer with a nonce makes a new session by these addresses.
+//! * The first one has another nonce of ours, if the correspondent does not name the locator. Somebody else may have the
+//!   address by now, who must not learn the nonce of the session. At a locator that the correspondent names it has read
+//!   that nonce already, and takes no other. An answer with a nonce makes a new session by these addresses.
 //! * The other one has no nonce, and each host answers it. A node that has the session answers with its nonce. An
 //!   answer without a nonce says that the node has no session, so the traffic is classic IPv6.
 
@@ -56,7 +57,11 @@ impl Machine {
         if !is_it || !may_be_asked || self.trials.contains_key(&pair) {
             return;
         }
-        let (why, nonce, plain) = (session.why, self.draw_nonce(), self.draw_echo());
+        let (why, ours) = (session.why, session.send_nonce);
+        let is_named =
+            session.remote.iter().any(|one| one.l64 == pair.remote.l64 && !one.is_aged(now));
+        let nonce = if is_named { ours } else { self.draw_nonce() };
+        let plain = self.draw_echo();
         self.begin_trial((pair, pair), why, nonce, Aim::First { wire, plain }, now);
     }
 

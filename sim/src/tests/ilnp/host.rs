@@ -108,7 +108,8 @@ impl SimHost {
     pub(crate) fn begin_anew(&mut self, plan: &IlnpHost, seed: [u8; 32], now: Instant) {
         let [a, b, c, d, ..] = seed;
         let always = plan.nonce == NonceMode::Always;
-        self.plain = plan.plain.then(|| PlainNode::new([a, b, c, d], always));
+        let before = self.plain.take();
+        self.plain = plan.plain.then(|| PlainNode::new([a, b, c, d], always).restarted(before));
         self.core = (plan.ilnp && !plan.plain).then(|| Core::new(plan, seed, now));
         self.tell_local(now);
     }

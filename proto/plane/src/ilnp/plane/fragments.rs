@@ -39,6 +39,7 @@ impl Plane {
         let cut = if entry.pair == pair { None } else { fragment(packet, &ip6.header) };
         if let Some(Fragment { number, is_first: true, has_more: true }) = cut {
             let all = &mut self.fragments.0;
+            all.retain(|one| (one.pair, one.number) != (pair, number));
             if all.len() == MAX_FRAGMENTED {
                 all.pop_front();
             }
@@ -55,7 +56,10 @@ impl Plane {
         let Fragment { number, is_first, .. } = fragment(packet, &ip6.header)?;
         let mut all = self.fragments.0.iter().rev().filter(|_| !is_first);
         let first = all.find(|one| (one.pair, one.number) == (pair, number))?;
-        self.slots.get(&first.session).copied()
+        let slot = self.slots.get(&first.session).copied()?;
+        // Another session may have the number by now.
+        let is_of_node = self.sessions.key(slot).is_some_and(|(own, _)| own.nids() == pair.nids());
+        is_of_node.then_some(slot)
     }
 }
 
