@@ -7,6 +7,8 @@ of output with what happened so far, as JSON. Some words do more:
 
     move            the session goes on from the next address
     name            the peer is told of all addresses, the present one as the best
+    guess           the socket of the peer gets one datagram with a wrong nonce
+    forge           the peer gets a Locator Update with a wrong nonce from the present address, and then as for `name`
     deaf, hear      Locator Updates of the peer are ignored from now on, or are taken again
     one of FORMS    from now on the datagrams have the nonce, behind such headers
 
@@ -177,6 +179,21 @@ class Node:
         self.named = [self.local, *(one for one in self.addresses if one != self.local)]
         self.tell_of_target(time.monotonic())
 
+    def guess(self):
+        """RFC 6744 s7: the correspondent discards the datagram, and nothing else changes."""
+        nonce, self.nonce = self.nonce, os.urandom(4)
+        source, destination = self.local, self.peer_address()
+        message = self.transport.message((identified(source), identified(destination)), self.number)
+        self.send(source, destination, self.transport.protocol, message)
+        self.nonce = nonce
+
+    def forge(self):
+        """RFC 6743 s6: the correspondent discards the first Locator Update, and nothing comes back."""
+        nonce, self.nonce = self.nonce, os.urandom(4)
+        self.name()
+        self.nonce = nonce
+        self.name()
+
     def tell_of_target(self, now):
         locators = [one[:8] + struct.pack("!HH", 10 + at, LIFETIME) for at, one in enumerate(self.named)]
         rest = bytes([len(locators), ADVERTISEMENT, 0, 0]) + b"".join(locators)
@@ -292,6 +309,8 @@ class Node:
             self.move()
         elif word == "name":
             self.name()
+        elif word in ("guess", "forge"):
+            {"guess": self.guess, "forge": self.forge}[word]()
         elif word in ("deaf", "hear"):
             self.is_deaf = word == "deaf"
         elif word in FORMS:

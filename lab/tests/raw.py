@@ -1,6 +1,6 @@
 """What hand-made peers share: raw sockets, checksums, UDP; and the applications on the other host.
 
-    raw.py ask LOCAL PEER PORT          sends a datagram every 50 ms
+    raw.py ask LOCAL PEER PORT [FROM]   sends a datagram every 50 ms, from port FROM
     raw.py echo LOCAL PORT PEER PORT    a connected socket that sends back what comes
     raw.py serve LOCAL PORT             takes a TCP connection and sends back what comes
 
@@ -134,8 +134,8 @@ def is_told_to_speak(timeout, one):
     return sys.stdin in ready, one in ready
 
 
-def ask(local, peer, port):
-    one = connected(local, 0, peer, port)
+def ask(local, peer, port, local_port=0):
+    one = connected(local, local_port, peer, port)
     sent, answered, longest = 0, set(), 0.0
     due = last = time.monotonic()
     while True:

@@ -81,6 +81,13 @@ impl PlainNode {
         self.sockets.insert(key, ends);
     }
 
+    /// Remembers the locators that the node has named before a restart.
+    #[cfg(test)]
+    pub(crate) fn restarted(mut self, before: Option<Self>) -> Self {
+        self.named.extend(before.into_iter().flat_map(|node| node.named));
+        self
+    }
+
     #[cfg(test)]
     pub(crate) fn has_named(&self, l64: L64) -> bool {
         self.named.contains(&l64)

@@ -73,6 +73,45 @@ static __always_inline void note_heard(struct ilnp_live *live, __u32 slot, __u64
 	note_used(live, slot, now);
 }
 
+/* Remembers the session of a first fragment: the later ones have neither ports nor, perhaps, a nonce. Always returns 0.
+ * Not static, so that it has a stack of its own.
+ */
+__noinline int note_fragment(struct __sk_buff *skb, __u32 l2, const struct arrival *arrival, __u32 slot)
+{
+	struct fragmented packet = {};
+
+	if (!arrival || find_fragment(skb, l2, arrival->ip6.next, &packet) != FIRST_FRAGMENT)
+		return 0;
+	packet.pair = arrival->pair;
+	bpf_map_update_elem(&fragments, &packet, &slot, BPF_ANY);
+	return 0;
+}
+
+/* The session of a later fragment, by the first fragment of its packet: its slot or NO_SESSION. Not static, so that it
+ * has a stack of its own.
+ */
+__noinline int session_of_fragment(struct __sk_buff *skb, __u32 l2, const struct arrival *arrival)
+{
+	struct fragmented packet = {};
+	const __u32 *slot;
+
+	if (!arrival || find_fragment(skb, l2, arrival->ip6.next, &packet) != LATER_FRAGMENT)
+		return NO_SESSION;
+	packet.pair = arrival->pair;
+	slot = bpf_map_lookup_elem(&fragments, &packet);
+	return slot ? (int)*slot : NO_SESSION;
+}
+
+/* Whether a packet may have a Fragment header. One with a nonce that nearly all nonces come in has none. */
+static __always_inline bool may_be_cut(const struct arrival *arrival)
+{
+	const struct ilnp_options *options = &arrival->options;
+
+	if (!options->nonce.len)
+		return is_extension(arrival->ip6.next);
+	return options->at != sizeof(arrival->ip6) || is_extension(options->next);
+}
+
 /* Puts the addresses of the socket back into a packet of a session. Not static, so that it has a stack of its
  * own.
  */
@@ -93,6 +132,8 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	    facts->pair.peer.word[1] != arrival->pair.peer.word[1])
 		return TC_ACT_UNSPEC;
 	note_heard(live, slot, now);
+	if (may_be_cut(arrival) && !pair_eq(&arrival->pair, &facts->pair))
+		note_fragment(skb, l2, arrival, slot);
 	if (has_nonce) {
 		if (!strip_nonce(skb, l2, arrival))
 			return drop(DROP_ADJUST_ROOM);
@@ -136,6 +177,22 @@ __noinline int note_control_came(const struct arrival *arrival)
 	if (arrival && find_nonce(&arrival->pair, &arrival->options.nonce, &found) && !found.live->has_come)
 		found.live->has_come = 1;
 	return 0;
+}
+
+/* Whether the core does not take a message of is_control without a nonce: a Locator Update (RFC 6743 s6), or the answer to
+ * an Echo Request from elsewhere than the addresses of a session. Anybody can send any number of these messages, so the
+ * program drops them before they fill the ring. Not static, so that it has a stack of its own.
+ */
+__noinline int is_unwanted(struct __sk_buff *skb, __u32 message, const struct pair *pair)
+{
+	__u8 type;
+
+	if (!pair || bpf_skb_load_bytes(skb, message, &type, 1))
+		return false;
+	/* The core may have asked without a nonce (decision 182). */
+	if (type == ICMP_ECHO_REPLY)
+		return !has_sessions() || slot_of_pair(pair) < 0;
+	return type == ICMP_LOCATOR_UPDATE;
 }
 
 /* Whether only wrong nonces have come on a session for LOST_INTERVAL. After a true answer, the next one comes
@@ -245,6 +302,11 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 			return deliver(skb, l2, arrival, flow->slot);
 	}
 	if (has_sessions()) {
+		if (unlikely(is_extension(arrival->ip6.next))) {
+			slot = session_of_fragment(skb, l2, arrival);
+			if (slot >= 0)
+				return deliver(skb, l2, arrival, slot);
+		}
 		is_exact = find_pair(&arrival->pair, &found);
 		/* A correspondent that has not shown its nonce still sends classic IPv6. */
 		if (is_exact && found.live->has_come && has_nonce(&found)) {
@@ -356,10 +418,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	if (is_control(skb, l2, &arrival.ip6, message, ICMP_ECHO_REPLY) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
 		if (!is_for_us(&arrival.ip6))
 			return TC_ACT_UNSPEC;
-		/* Anybody can send any number of these messages, so the program drops them before they fill the
-		 * ring.
-		 */
-		if (is_bare(skb, l2, message, options))
+		if (!options->nonce.len && is_unwanted(skb, l2 + message, &arrival.pair))
 			return drop(DROP_MISSING_OPTION);
 		if (options->nonce.len && has_sessions())
 			note_control_came(&arrival);

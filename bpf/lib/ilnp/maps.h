@@ -39,6 +39,11 @@ TABLE(shown_last, PERCPU_ARRAY, ILNP_SHOWN_LAST, __u32, struct shown);
  */
 TABLE(flows_last, PERCPU_ARRAY, ILNP_FLOWS_LAST, __u32, struct moved_flow);
 
+/* The slot of the session of a packet whose first fragment has come by other addresses than those of the session. LRU:
+ * first fragments without end push out each other.
+ */
+TABLE(fragments, LRU_HASH, ILNP_FRAGMENTED, struct fragmented, __u32);
+
 /* Named locators of correspondents, by slot. The table is an array, so that each session has room for all
  * locators that its correspondent may name (decision 093).
  */

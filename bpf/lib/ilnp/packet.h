@@ -359,6 +359,48 @@ __noinline int find_options(struct __sk_buff *skb, __u32 l2, __u32 octets, __u32
 	return 0;
 }
 
+enum cut {
+	NOT_CUT,
+	FIRST_FRAGMENT,
+	LATER_FRAGMENT,
+};
+
+/* RFC 8200 s4.5. Other extension headers are at least as long. */
+struct fragment_header {
+	__u8 next;
+	__u8 units;
+	__be16 place;
+	__be32 number;
+};
+
+_Static_assert(sizeof(struct fragment_header) == 8, "fragment_header");
+
+/* Finds a Fragment header among the first MAX_CHAIN extension headers, and its Identification. Returns an enum cut; a
+ * packet with a Fragment header that is whole is not cut. Not static, so that it has a stack of its own.
+ */
+__noinline int find_fragment(struct __sk_buff *skb, __u32 l2, __u32 first, struct fragmented *packet)
+{
+	__u32 offset = l2 + sizeof(struct ip6);
+	struct fragment_header header;
+	__u32 kind = first;
+
+	if (!packet)
+		return NOT_CUT;
+	for (int i = 0; i < MAX_CHAIN; i++) {
+		if (!is_extension(kind) || bpf_skb_load_bytes(skb, offset, &header, sizeof(header)))
+			return NOT_CUT;
+		if (kind == NEXT_FRAGMENT) {
+			packet->number = header.number;
+			if (bpf_ntohs(header.place) >> 3)
+				return LATER_FRAGMENT;
+			return bpf_ntohs(header.place) & 1 ? FIRST_FRAGMENT : NOT_CUT;
+		}
+		kind = header.next;
+		offset += (header.units + 1) * 8;
+	}
+	return NOT_CUT;
+}
+
 /* Returns the offset of an ICMPv6 message, behind the IPv6 header or its extension headers, from the IPv6
  * header on. Returns 0 if there is none, or if the packet is cut off. `options` are the options of the packet.
  */
@@ -396,18 +438,6 @@ static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, const st
 	if (type == echo)
 		return is_echo_of_core(skb, l2, ip6, message, echo);
 	return type == ICMP_LOCATOR_UPDATE || type == initiator_type || type == responder_type;
-}
-
-/* Whether a message of is_control is a Locator Update or the answer to an Echo Request, and shows no nonce. The core
- * accepts none of these (RFC 6743 s6, RFC 6744 s6).
- */
-static __always_inline bool is_bare(struct __sk_buff *skb, __u32 l2, __u32 message,
-				    const struct ilnp_options *options)
-{
-	__u8 type;
-
-	return !options->nonce.len && !bpf_skb_load_bytes(skb, l2 + message, &type, 1) &&
-	       (type == ICMP_LOCATOR_UPDATE || type == ICMP_ECHO_REPLY);
 }
 
 /* Whether the message is an error about our nonce. It is not for the sockets: they did not send the nonce and

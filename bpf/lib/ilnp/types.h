@@ -26,6 +26,8 @@ enum ilnp_sizes {
 	ILNP_SHOWN_LAST = 64,
 	/* Also on each processor: TCP connections whose segments have other addresses than their sockets. */
 	ILNP_FLOWS_LAST = 64,
+	/* Packets whose first fragments are remembered. */
+	ILNP_FRAGMENTED = 1024,
 };
 
 enum ilnp_count {
@@ -153,6 +155,13 @@ struct moved_flow {
 	/* Time until which the programs need not look for the socket again. */
 	__u64 until;
 	__u32 changes;
+	__u32 zero;
+};
+
+/* A packet in fragments: its addresses on the wire, and the Identification in its Fragment headers, network order. */
+struct fragmented {
+	struct pair pair;
+	__be32 number;
 	__u32 zero;
 };
 

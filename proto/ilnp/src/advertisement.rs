@@ -181,12 +181,16 @@ impl Machine {
         // A node that did no handshake and has restarted regards packets with our nonce as forged, except first
         // packets. A Locator Update with news may have the session go back first.
         let silent = SILENT_TRIES.max(if is_question { 0 } else { GO_BACK_TRIES as usize + 1 });
-        let is_in_doubt = !session.agreed && tries == silent;
+        let (agreed, wire) = (session.agreed, session.wire_pair(pair));
+        let is_over = is_asked && !session.all_silent();
+        let is_in_doubt = is_over || Self::is_doubtful(tries, silent);
         if let Some(session) = self.ilcc.get_mut(id).filter(|_| is_asked) {
             session.on_all_silent(goes_on, now);
         }
-        if is_in_doubt {
-            self.doubt_session(id, now);
+        match is_in_doubt {
+            true if agreed => self.ask_at_first(id, wire, now),
+            true => self.doubt_session(id, now),
+            false => {}
         }
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };

@@ -59,6 +59,19 @@ impl Machine {
         self.locators.iter().min_by_key(rank).map(|local| local.l64)
     }
 
+    /// As [`best_local`](Self::best_local), but the locator in use if the session has left the best one as silent.
+    pub(crate) fn local_that_works(
+        &self,
+        session: &Session,
+        current: L64,
+        remote: Ilv,
+    ) -> Option<L64> {
+        let used = session.wire.0;
+        let is_usable = self.has_locator(used) && !self.leads_elsewhere(used, remote);
+        let best = self.best_local(current, remote)?;
+        Some(if is_usable && session.failed.has_left(best, used) { used } else { best })
+    }
+
     /// Chooses the locators of a session anew after a change of our locators or routes. Another locator of the
     /// correspondent is used if our locator is gone, or if none of ours reaches the correspondent's. Returns whether
     /// the session has moved.
@@ -142,6 +155,24 @@ impl Machine {
         let works = remote == session.wire.1 && session.is_answered(now);
         let likely = (!works && self.has_locator(came_to)).then_some(came_to);
         self.send_to(id, (likely, remote), &told, MoveCause::LocatorUpdate, now);
+    }
+
+    /// Follows a correspondent that has shown to be at another locator. The update that named it came from `source`, and the
+    /// answer has come by `by`. If payload goes to where the answer has come from, it goes from where the answer has
+    /// come to. If the locator of the correspondent in use is still the best one, the answer says nothing about ours.
+    pub(crate) fn follow_proof(&mut self, id: SessionId, source: Ilv, by: Locators, now: Instant) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        let Some(remote) = self.best_remote(session, source, Some(source.l64), now) else { return };
+        if remote == session.wire.1 {
+            return;
+        }
+        let local = match remote == by.1 && self.has_locator(by.0) {
+            true => Some(by.0),
+            false => self.local_that_works(session, session.wire.0, source.at(remote)),
+        };
+        let Some(local) = local else { return };
+        let until = now + NONCE_AFTER_CHANGE;
+        self.send_by(id, (local, remote), until, MoveCause::LocatorUpdate);
     }
 
     /// Takes our best locator into use, once the correspondent has read all our locators.

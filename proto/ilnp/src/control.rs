@@ -72,8 +72,7 @@ impl Machine {
             return Err(DropReason::BadFormat);
         }
         if has_known {
-            self.has_spoken(pair, now);
-            self.forget(id, Cause::Denied);
+            self.deny_session(id, now);
         } else {
             self.forget(id, Cause::Unanswered);
             self.remember_classic(pair, Classic::NoSupport, now);

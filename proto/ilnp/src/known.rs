@@ -40,8 +40,15 @@ impl Machine {
 
     /// Says that the nonce of a Locator Update belongs to no session of its addresses, with the error of a host
     /// without nonces (RFC 6744 s8).
+    ///
+    /// If a session with the node has these addresses or names the locator, the nonce is wrong and draws nothing. A
+    /// Locator Update with a number comes from a node with the handshake. Each of its sessions has nonces of its own, so
+    /// the addresses of the sockets alone count.
+    //= rfc6743#6-4
     pub(crate) fn deny(&mut self, control: &Control<'_>, now: Instant) {
-        let is_ours = self.is_ours(control.pair) && !self.has_session(control.pair);
+        let is_wrong = self.has_session(control.pair)
+            || control.sequence.is_none() && self.is_named(control.pair);
+        let is_ours = self.is_ours(control.pair) && !is_wrong;
         let has_option = control.packet.get(NONCE_AT as usize) == Some(&NONCE_OPTION);
         if !is_ours || !has_option {
             return;
@@ -51,6 +58,15 @@ impl Machine {
             return;
         }
         self.send_parameter_problem(control.pair, control.packet);
+    }
+
+    /// Whether a session between the identifiers uses the correspondent's locator of this pair, or has it by a Locator
+    /// Update.
+    fn is_named(&self, pair: IlvPair) -> bool {
+        let (local, remote) = pair.nids();
+        let mut sessions = self.ilcc.between(local, remote).filter_map(|id| self.ilcc.get(id));
+        let l64 = pair.remote.l64;
+        sessions.any(|session| session.is_proven(l64) || session.needs_proof(l64))
     }
 
     /// Ends all sessions and tells the correspondents. Their packets are classic IPv6 from now on.

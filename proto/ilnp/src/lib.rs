@@ -68,6 +68,7 @@ mod known;
 mod locator_update;
 mod machine;
 mod negative;
+mod original;
 mod paths;
 mod policy;
 mod proof;

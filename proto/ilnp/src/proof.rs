@@ -213,7 +213,7 @@ impl Machine {
         let came = session.proofs.as_ref().and_then(|proofs| proofs.came);
         let near = came.filter(|came| came.1 == remote && self.has_locator(came.0));
         let current = near.map_or(session.wire.0, |came| came.0);
-        if let Some(local) = self.best_local(current, pair.remote.at(remote)) {
+        if let Some(local) = self.local_that_works(session, current, pair.remote.at(remote)) {
             self.ask_at(id, (local, remote), now);
         }
     }
@@ -293,7 +293,7 @@ impl Machine {
             proofs.retry = None;
             proofs.came
         });
-        let (came_to, source) = came.unwrap_or(session.wire);
+        let source = came.map_or(session.wire.1, |came| came.1);
         let waiting = if session.is_silent() { session.advertisement.take() } else { None };
         match waiting {
             Some(asked) => {
@@ -302,7 +302,7 @@ impl Machine {
                     session.advertisement.get_or_insert(asked);
                 }
             }
-            None => self.follow_correspondent(id, (pair.remote.at(source), came_to), now),
+            None => self.follow_proof(id, pair.remote.at(source), by, now),
         }
         self.prove(id, now);
         self.tell(id, now);

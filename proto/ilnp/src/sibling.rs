@@ -12,6 +12,7 @@ use crate::event::Classic;
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage};
 use crate::session::{Opening, Session};
+use crate::trial::Aim;
 
 impl Machine {
     /// Asks the node of this traffic, if the node is the correspondent of a session by another pair of addresses.
@@ -27,7 +28,7 @@ impl Machine {
         };
         // The node speaks ILNP, so its silence is the network's, and the machine asks the locator again soon.
         self.has_spoken(pair, now);
-        self.begin_trial((pair, pair), why, nonce, Classic::Silent, now);
+        self.begin_trial((pair, pair), why, nonce, Aim::Begin(Classic::Silent), now);
         true
     }
 

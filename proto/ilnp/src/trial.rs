@@ -13,6 +13,7 @@ use rand_core::RngCore;
 use crate::consts::{MAX_PROPOSALS, NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TRIES};
 use crate::event::{Classic, Event, MoveCause};
 use crate::machine::Machine;
+use crate::original::quotes;
 use crate::policy::Why;
 use crate::retry::Retry;
 use crate::session::{Opening, Session};
@@ -22,14 +23,30 @@ use moorline_index::Class;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     /// The addresses that sockets see. If the session has moved, the request goes by other locators.
-    sockets: IlvPair,
+    pub(crate) sockets: IlvPair,
     why: Why,
     /// Our nonce, which the request shows.
-    nonce: Nonce,
-    echo: Echo,
-    retry: Retry,
-    /// Cause that is remembered if no answer comes.
-    silence: Classic,
+    pub(crate) nonce: Nonce,
+    pub(crate) echo: Echo,
+    pub(crate) retry: Retry,
+    pub(crate) aim: Aim,
+}
+
+/// Reason of a trial, which says what follows from silence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Aim {
+    /// To begin a session. If no answer comes, the traffic is classic IPv6, with this cause.
+    Begin(Classic),
+    /// To learn whether the correspondent still has the session, by the locators in use. If no answer comes, the
+    /// machine asks at the addresses that the sockets see.
+    Known,
+    /// To learn who is at the addresses that the sockets see. If no answer comes, the session stays.
+    First {
+        /// The locators in use, which are silent.
+        wire: IlvPair,
+        /// A second Echo Request, without a nonce.
+        plain: Echo,
+    },
 }
 
 impl Machine {
@@ -44,15 +61,19 @@ impl Machine {
     ) {
         let nonce = self.draw_nonce();
         let silence = if is_named { Classic::Silent } else { Classic::Unread };
-        self.begin_trial((pair, pair), why, nonce, silence, now);
+        self.begin_trial((pair, pair), why, nonce, Aim::Begin(silence), now);
     }
 
     /// Asks the correspondent of a session whether it has restarted: packets between the addresses of the session had
-    /// another nonce. If the correspondent has moved, another node may have sent them, so the machine does not ask.
+    /// another nonce. If the correspondent has moved, another node may have sent them. So the machine first asks by a
+    /// Locator Update, and the locators in use have to be silent.
     pub(crate) fn doubt_nonce(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
-        if self.ilcc.get(id).is_some_and(|session| session.wire.1 == pair.remote.l64) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        if session.wire.1 == pair.remote.l64 || session.is_silent() {
             self.doubt_session(id, now);
+        } else {
+            self.handle_rival(pair, now);
         }
     }
 
@@ -65,7 +86,7 @@ impl Machine {
         let is_asked = self.trials.contains_key(&wire);
         if is_open && !is_asked && now.since(session.shown_at) >= SHOWN_LATELY {
             let (why, nonce) = (session.why, session.send_nonce);
-            self.begin_trial((pair, wire), why, nonce, Classic::Unread, now);
+            self.begin_trial((pair, wire), why, nonce, Aim::Known, now);
         }
     }
 
@@ -76,7 +97,7 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return };
         if !self.trials.contains_key(&pair) {
             let (why, nonce) = (session.why, session.send_nonce);
-            self.begin_trial((pair, pair), why, nonce, Classic::Unread, now);
+            self.begin_trial((pair, pair), why, nonce, Aim::Begin(Classic::Unread), now);
         }
     }
 
@@ -86,23 +107,31 @@ impl Machine {
         (sockets, pair): (IlvPair, IlvPair),
         why: Why,
         nonce: Nonce,
-        silence: Classic,
+        aim: Aim,
         now: Instant,
     ) {
         if self.trials.len() >= MAX_PROPOSALS {
             self.drop_counted(DropReason::TableFull);
             return;
         }
-        let mut token = [0; 8];
-        self.rng.fill_bytes(&mut token);
+        let echo = self.draw_echo();
         let retry = Retry::new(now);
-        let trial = Trial { sockets, why, nonce, echo: Echo { token }, retry, silence };
+        let trial = Trial { sockets, why, nonce, echo, retry, aim };
         self.trials.insert(pair, trial);
         self.trial_timers.insert((retry.next, pair));
         self.send_echo(pair, &trial);
     }
 
+    pub(crate) fn draw_echo(&mut self) -> Echo {
+        let mut token = [0; 8];
+        self.rng.fill_bytes(&mut token);
+        Echo { token }
+    }
+
     fn send_echo(&mut self, pair: IlvPair, trial: &Trial) {
+        if let Aim::First { wire, plain } = trial.aim {
+            return self.send_echoes_at_first(trial, (wire, plain));
+        }
         let message = trial.echo.emit(pair.local.address(), pair.remote.address());
         self.send(pair, &message, Some((trial.nonce, None)));
     }
@@ -122,10 +151,13 @@ impl Machine {
             self.send_echo(pair, &trial);
             return;
         }
-        let Trial { silence, sockets, .. } = *trial;
+        let Trial { aim, sockets, .. } = *trial;
         self.trials.remove(&pair);
-        if !self.has_session(sockets) {
-            self.remember_classic(sockets, silence, now);
+        match (aim, self.ilcc.find_pair(sockets)) {
+            (Aim::Begin(silence), None) => self.remember_classic(sockets, silence, now),
+            (Aim::Known, None) => self.remember_classic(sockets, Classic::Unread, now),
+            (Aim::Known, Some(id)) => self.ask_at_first(id, pair, now),
+            (Aim::Begin(_), Some(_)) | (Aim::First { .. }, _) => {}
         }
     }
 
@@ -134,9 +166,11 @@ impl Machine {
     /// knows it. Returns whether a trial ends.
     //= rfc6744#6-13
     pub(crate) fn refute_trial(&mut self, pair: IlvPair, quoted: &[u8], now: Instant) -> bool {
-        let Some(trial) = self.trials.get(&pair) else { return false };
-        let nonce = trial.nonce.octets();
-        if self.has_session(trial.sockets) || quoted.get(..nonce.len()) != Some(nonce) {
+        let Some(trial) = self.trials.get(&pair).copied() else { return false };
+        if matches!(trial.aim, Aim::First { .. }) {
+            return self.refute_at_first(&trial, quoted, now);
+        }
+        if self.has_session(trial.sockets) || !quotes(quoted, trial.nonce) {
             return false;
         }
         self.drop_trial(pair);
@@ -156,7 +190,10 @@ impl Machine {
         if self.on_proof(control, echo, now) {
             return Ok(());
         }
-        let trial = self.trials.get(&pair).ok_or(DropReason::Unasked)?;
+        let trial = *self.trials.get(&pair).ok_or(DropReason::Unasked)?;
+        if matches!(trial.aim, Aim::First { .. }) {
+            return self.on_reply_at_first(control, echo, &trial, now);
+        }
         if trial.echo != echo {
             return Err(DropReason::BadNonce);
         }
@@ -197,7 +234,7 @@ impl Machine {
 
     /// Makes a session with a correspondent that did no handshake and has answered our nonce by these addresses. An
     /// older session of the same sockets gives way, because the correspondent has restarted.
-    fn open_proven(
+    pub(crate) fn open_proven(
         &mut self,
         (sockets, by): (IlvPair, IlvPair),
         trial: &Trial,

@@ -40,6 +40,15 @@ fn sound(seeds: &[u64]) {
     }
 }
 
+/// An answer that proved a standby locator of the peer had the session go by the locator of ours to which an earlier
+/// Locator Update had come, and which was dead.
+#[test]
+fn an_answer_from_a_standby_locator_moves_no_session_to_a_dead_locator() {
+    let seed = 521_294_494_053;
+    let plan = random_mixed_plan(seed);
+    assert_eq!(run(seed, &plan).violations, [], "{}", trace(seed, &plan));
+}
+
 /// A Confirm of a handshake that had lost against another arrived again, and replaced the session.
 #[test]
 fn an_old_confirm_takes_the_place_of_no_session() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use moorline_api::EventKind;
 use moorline_lab::Lab;
-use moorline_lab::topology::host_address;
+use moorline_lab::topology::{ISPS, host_address};
 use serde_json::{Value, json};
 
 use super::{PORT, goes_on, has_no_faults, leave_to_the_peer, number, told, uplinks};
@@ -35,8 +35,14 @@ fn check(hosts: &mut Protected, peer: &mut Script) -> Value {
 
 /// Starts a peer with ILNP by the RFCs in host B, which speaks to a socket of host A.
 fn ilnp_peer(lab: &Lab, transport: &str, to: Ipv6Addr) -> Script {
-    let [first, second] = uplinks();
-    let arguments = [transport, PORT, &to.to_string(), PORT, &first, &second];
+    ilnp_peer_at(lab, transport, to, &uplinks())
+}
+
+/// Starts such a peer at these uplinks.
+fn ilnp_peer_at(lab: &Lab, transport: &str, to: Ipv6Addr, uplinks: &[String]) -> Script {
+    let to = to.to_string();
+    let arguments = [transport, PORT, &to, PORT].into_iter();
+    let arguments: Vec<_> = arguments.chain(uplinks.iter().map(String::as_str)).collect();
     let mut peer = Script::start(lab, "b", "ilnp_peer.py", &arguments);
     assert_eq!(peer.line(), "ready");
     peer
@@ -119,6 +125,67 @@ fn a_peer_of_rfc_6740_that_begins_anew_after_a_move_of_ours_is_taken_back() {
     goes_on_bare(&mut hosts, &mut peer, &pair(2, 1));
 }
 
+/// Nobody is at the locator of the session any more. The peer has its first locator alone, and another nonce.
+#[test]
+fn a_peer_of_rfc_6740_that_begins_anew_at_its_first_locator_is_taken_back_when_its_new_one_is_dead()
+{
+    let test = "a peer of RFC 6740 that begins anew at its first locator";
+    let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
+    peer.ask("move");
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 2));
+    drop(peer);
+    let [first, _] = uplinks();
+    let mut peer = ilnp_peer_at(&hosts.lab, "udp", host_address("a", 1), &[first]);
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 1));
+}
+
+/// The kernel of host B takes the place of the peer, and its errors about the nonce get lost. Checksums are whole on the
+/// wire, so the kernel drops datagrams whose checksum leaves locators out.
+#[test]
+fn a_peer_that_comes_back_without_ilnp_and_whose_errors_get_lost_has_classic_ipv6() {
+    let test = "a peer of RFC 6740 that comes back without ILNP";
+    let Some((_server, peer, mut hosts)) = ilnp(test, "udp") else { return };
+    for host in ["a", "b"] {
+        let namespace = hosts.lab.namespace(host).unwrap();
+        ISPS.iter().for_each(|isp| namespace.switch_off(isp, &["tx"]).unwrap());
+    }
+    drop(peer);
+    let rules = "delete table ip6 peer\n\
+                 create table ip6 errors\n\
+                 add chain ip6 errors output { type filter hook output priority 0; }\n\
+                 add rule ip6 errors output icmpv6 type parameter-problem drop\n";
+    hosts.lab.namespace("b").unwrap().nft(rules).unwrap();
+    let [a, b] = ["a", "b"].map(|host| host_address(host, 1).to_string());
+    let mut client = Script::start(&hosts.lab, "b", "raw.py", &["ask", &b, &a, PORT, PORT]);
+    goes_on(&mut client, "answers of classic IPv6");
+    assert_eq!(hosts.daemons[0].ilcc().unwrap().correspondents.len(), 0, "{}", hosts.story());
+}
+
+#[test]
+fn one_forged_nonce_costs_a_session_nothing() {
+    let Some((_server, mut peer, mut hosts)) = ilnp("a forged nonce", "udp") else { return };
+    let before = hosts.daemons[0].ilcc().unwrap().correspondents.len();
+    for _ in 0..3 {
+        peer.ask("guess");
+        goes_on(&mut peer, "answers after a forged nonce");
+    }
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 1));
+    assert_eq!(hosts.daemons[0].ilcc().unwrap().correspondents.len(), before);
+}
+
+/// RFC 6743 s6.
+#[test]
+fn a_locator_update_with_a_wrong_nonce_draws_nothing_from_a_session_that_has_moved() {
+    let test = "a peer of RFC 6740 whose nonce somebody guesses";
+    let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
+    peer.ask("move");
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 2));
+    peer.ask("forge");
+    eventually("an acknowledgement", || number(&mut peer, "named") == 2);
+    goes_on(&mut peer, "answers afterwards");
+    check(&mut hosts, &mut peer);
+}
+
 /// RFC 6744 s4 ties the nonces to the two identifiers.
 #[test]
 fn a_new_connection_to_a_second_locator_of_the_peer_has_the_nonces_of_the_first() {
@@ -143,10 +210,16 @@ fn a_new_connection_to_a_second_locator_of_the_peer_has_the_nonces_of_the_first(
 fn the_nonce_is_found_behind_other_headers_and_in_fragments() {
     let test = "a peer of RFC 6740 with other headers";
     let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
-    for form in ["hop-by-hop", "second", "fragments"] {
-        peer.ask(form);
-        eventually(form, || number(&mut peer, "shaped") > 20);
-        check(&mut hosts, &mut peer);
+    for is_moved in [false, true] {
+        if is_moved {
+            peer.ask("move");
+            eventually("the new locator", || told(&mut peer)["last"] == pair(1, 2));
+        }
+        for form in ["hop-by-hop", "second", "fragments"] {
+            peer.ask(form);
+            eventually(form, || number(&mut peer, "shaped") > 20);
+            check(&mut hosts, &mut peer);
+        }
     }
 }
 

@@ -7,7 +7,7 @@ use moorline_types::{DropReason, IlvPair, Nonce};
 use super::duo::{Duo, of_session};
 use super::updates::update_of;
 use super::{Cause, Classic, Event, Socket, ilv};
-use crate::consts::{CHECK_INTERVAL, REFUSAL_LIFETIME, SILENT_TRIES};
+use crate::consts::{CHECK_INTERVAL, REFUSAL_LIFETIME, SILENT_TRIES, TRIAL_TRIES};
 use crate::{Config, LocalLocator, LocalState, Machine};
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, USED_INTERVAL};
 use moorline_datapath::ilnp::{Report, SessionEntry};
@@ -71,7 +71,8 @@ fn one_that_is_asked_in_vain_keeps_its_session_and_is_asked_again() {
     for _ in 0..3 {
         later(&mut duo, USED_INTERVAL);
         let sent = duo.alone(0, USED_INTERVAL / 2);
-        assert_eq!(sent, SILENT_TRIES);
+        // The address is asked as well, without a nonce.
+        assert_eq!(sent, SILENT_TRIES + TRIAL_TRIES as usize);
         assert!(!duo.entry(0).attach);
         assert!(!duo.has_event(0, |event| matches!(event, Event::UpdateUnanswered { .. })));
     }

@@ -13,6 +13,7 @@ use crate::{Socket, State};
 use moorline_datapath::ilnp::Report;
 
 mod anew;
+mod first;
 mod moves;
 mod named;
 mod nonces;

@@ -1,4 +1,5 @@
 mod candidates;
+mod fragments;
 mod inbound;
 mod outbound;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use moorline_wire::ilnp::AdmissionTypes;
 use crate::reports::Reports;
 use crate::{Inbound, Outbound};
 use candidates::Origin;
+use fragments::Fragments;
 
 /// Settings of a [`Plane`].
 #[derive(Clone, Debug)]
@@ -77,6 +79,7 @@ pub struct Plane {
     reported: BTreeMap<IlvPair, Instant>,
     /// Time of the last look for a socket on behalf of a stranger.
     looked: Option<Instant>,
+    fragments: Fragments,
     reports: Reports<Report>,
 }
 
@@ -106,6 +109,7 @@ impl Plane {
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
             looked: None,
+            fragments: Fragments::default(),
             reports: Reports::default(),
         }
     }

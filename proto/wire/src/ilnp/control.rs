@@ -68,14 +68,22 @@ impl<'a> Control<'a> {
         self.message.first().is_some_and(|kind| kinds.contains(kind)) || is_echo(self.message, echo)
     }
 
-    /// Whether a packet is a Locator Update or the answer to an [`Echo`](super::Echo) and shows no nonce. A host accepts none of these
-    /// (RFC 6743 s6, RFC 6744 s6).
+    /// Whether a packet is a Locator Update or the answer to an [`Echo`](super::Echo) and shows no nonce. A host accepts no such
+    /// Locator Update (RFC 6743 s6), and no such answer but that of [`is_bare_reply`](Self::is_bare_reply).
     #[must_use]
     pub fn is_bare(packet: &'a [u8]) -> bool {
         Self::read(packet).is_ok_and(|control| {
             let is_update = control.message.first() == Some(&LOCATOR_UPDATE);
             control.nonce.is_none() && (is_update || is_echo(control.message, ECHO_REPLY))
         })
+    }
+
+    /// Whether a packet is the answer to an [`Echo`](super::Echo) and shows no nonce. It is for the sessions of the host
+    /// if a session has its addresses: the machine may have asked without a nonce (decision 182).
+    #[must_use]
+    pub fn is_bare_reply(packet: &'a [u8]) -> bool {
+        Self::read(packet)
+            .is_ok_and(|control| control.nonce.is_none() && is_echo(control.message, ECHO_REPLY))
     }
 
     /// Octets that a Parameter Problem quotes, if it is about an option at the place of our nonce.

@@ -124,6 +124,48 @@ fn a_node_that_begins_anew_is_taken_back_within_two_seconds() {
     }
 }
 
+/// The node moves. Then its new locator dies, and the node restarts with its first locator and another nonce.
+#[test]
+fn a_node_that_begins_anew_at_its_first_locator_is_taken_back_when_its_new_one_is_dead() {
+    for (traffic, plain) in kinds_with_plain() {
+        let at = Duration::from_secs(20);
+        let changes = vec![
+            (Duration::from_secs(8), IlnpChange::Gain { host: plain, locator: 1 }),
+            (at, IlnpChange::LoseUpdate { host: plain }),
+            (at, IlnpChange::Lose { host: plain, locator: 1 }),
+            (at, IlnpChange::BeginAnew { host: plain }),
+        ];
+        let duration = Duration::from_secs(60);
+        let plan = IlnpPlan { traffic, changes, duration, ..IlnpPlan::new(1) };
+        let outcome = safe(&with_plain(plain, plan));
+        assert_eq!(sessions_of_moorline(&outcome, plain), 1);
+        assert!(outcome.longest_pause <= ASKED, "{traffic:?} {plain}: {outcome:?}");
+    }
+}
+
+/// The node restarts without ILNP, where it was or at its first locator, and its errors get lost.
+#[test]
+fn a_node_that_comes_back_without_ilnp_has_classic_ipv6() {
+    for ((traffic, plain), moves) in
+        kinds_with_plain().flat_map(|kind| [(kind, false), (kind, true)])
+    {
+        let at = Duration::from_secs(20);
+        let mut changes = vec![(at, IlnpChange::Classic { host: plain })];
+        if moves {
+            let gain = IlnpChange::Gain { host: plain, locator: 1 };
+            changes.insert(0, (Duration::from_secs(8), gain));
+            changes.push((at, IlnpChange::Lose { host: plain, locator: 1 }));
+        }
+        let duration = Duration::from_secs(60);
+        let plan = IlnpPlan { traffic, changes, duration, ..IlnpPlan::new(1) };
+        let outcome = safe(&with_plain(plain, plan));
+        assert_eq!(sessions_of_moorline(&outcome, plain), 0);
+        assert!(outcome.longest_pause <= ASKED * 2, "{traffic:?} {plain} {moves}: {outcome:?}");
+    }
+}
+
 const SEEDS: u64 = 300;
+/// A report of use, a question by the locators in use, and Echo Requests.
+const ASKED: Duration = Duration::from_secs(12);
 const LOSSY_PAUSE: Duration = Duration::from_secs(8);
 const BEGUN_ANEW: Duration = Duration::from_secs(2);

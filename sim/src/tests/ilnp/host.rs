@@ -26,6 +26,8 @@ pub(crate) struct SimHost {
     pub(crate) is_gone: bool,
     /// Whether the host names the locator of a third party as its own.
     pub(crate) pretends: bool,
+    /// Whether errors about a nonce get lost.
+    loses_errors: bool,
     /// Packets that the host sends.
     pub(crate) out: Vec<Vec<u8>>,
 }
@@ -96,6 +98,7 @@ impl SimHost {
             socket: None,
             is_gone: false,
             pretends: false,
+            loses_errors: false,
             out: Vec::new(),
         };
         host.begin_anew(plan, seed, now);
@@ -105,7 +108,8 @@ impl SimHost {
     pub(crate) fn begin_anew(&mut self, plan: &IlnpHost, seed: [u8; 32], now: Instant) {
         let [a, b, c, d, ..] = seed;
         let always = plan.nonce == NonceMode::Always;
-        self.plain = plan.plain.then(|| PlainNode::new([a, b, c, d], always));
+        let before = self.plain.take();
+        self.plain = plan.plain.then(|| PlainNode::new([a, b, c, d], always).restarted(before));
         self.core = (plan.ilnp && !plan.plain).then(|| Core::new(plan, seed, now));
         self.tell_local(now);
     }
@@ -116,6 +120,10 @@ impl SimHost {
             self.drain(outcome, now);
         }
         self.core = None;
+    }
+
+    pub(crate) fn become_classic(&mut self) {
+        (self.core, self.plain, self.loses_errors) = (None, None, true);
     }
 
     pub(crate) fn ilv(&self, locator: u8) -> Ilv {
@@ -201,9 +209,13 @@ impl SimHost {
     fn receive_classic(&mut self, packet: Vec<u8>, outcome: &mut IlnpOutcome) -> Option<Vec<u8>> {
         let (pair, next_header, _) = read(&packet)?;
         if next_header != DESTINATION_OPTIONS {
+            self.out.extend(echo_reply(&packet));
             return (next_header != ICMPV6).then_some(packet);
         }
         outcome.options_to_classic += 1;
+        if self.loses_errors {
+            return None;
+        }
         let mut message = vec![4, 2, 0, 0];
         message.extend(42_u32.to_be_bytes());
         message.extend(&packet);

@@ -134,6 +134,11 @@ pub(super) enum IlnpChange {
         /// Whether the host tells its correspondents.
         says_so: bool,
     },
+    /// The host restarts with classic IPv6, and its errors about our nonce get lost. Its applications go on.
+    Classic {
+        /// The host.
+        host: usize,
+    },
     /// The host vanishes with its applications.
     Vanish {
         /// The host.

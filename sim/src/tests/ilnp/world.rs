@@ -356,6 +356,7 @@ impl<'a> World<'a> {
             IlnpChange::End { host, says_so } => {
                 self.hosts[host].end(says_so, &mut self.outcome, self.now);
             }
+            IlnpChange::Classic { host } => self.hosts[host].become_classic(),
             IlnpChange::Vanish { host } => self.hosts[host].is_gone = true,
             IlnpChange::Pretend { host } => {
                 self.hosts[host].pretends = true;

@@ -44,8 +44,10 @@ impl Plane {
             && !is_for_stack()
             && (Control::is_for_sessions(packet, self.settings.types) || is_about_nonce())
         {
+            let is_from_session = || self.sessions.find_pair(pair).is_some();
             return match Control::is_bare(packet) {
                 _ if !is_for_us() => Ok(Inbound::Pass),
+                true if Control::is_bare_reply(packet) && is_from_session() => Ok(Inbound::Up),
                 true => Err(DropReason::MissingOption),
                 false => {
                     if let Some(nonce) = ip6.nonce(packet) {
@@ -116,6 +118,7 @@ impl Plane {
         let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
         if let Some(slot) = found {
             self.note_used(slot, at.now);
+            self.note_fragment(packet, (ip6, pair), slot);
             ip6.strip(packet, &options, options_at, &mut upper);
             self.deliver(packet, (ip6, &upper), slot, true, at.now);
             return Ok(Inbound::Deliver);
@@ -215,6 +218,7 @@ impl Plane {
                 Whence::Named | Whence::Claimed | Whence::Elsewhere => None,
             },
         };
+        let slot = self.session_of_fragment(packet, (ip6, pair)).or(slot);
         let Some(slot) = slot else {
             if exact.is_none() {
                 self.consider(pair, &upper.reversed(), (Origin::Stranger, None), at);
@@ -222,6 +226,7 @@ impl Plane {
             return Ok(Inbound::Pass);
         };
         self.note_used(slot, at.now);
+        self.note_fragment(packet, (ip6, pair), slot);
         self.deliver(packet, (ip6, &upper), slot, false, at.now);
         Ok(Inbound::Deliver)
     }
