@@ -66,7 +66,8 @@ impl Addresses {
         let planner = Planner::new(settings.policy, keys.public().clone(), groups, seed);
         let local = planner.announced(&HostView::default());
         // Use a generation that no peer of an earlier run knows.
-        let proof = LocalProof::new(generation.wrapping_add(1), local, &[], seed);
+        let proof =
+            LocalProof::new(generation.wrapping_add(LocalProof::GENERATIONS), local, &[], seed);
         let addresses =
             Self { keys, deaf: Deaf::default(), unserved: Vec::new(), damage: saved.damage };
         Ok((addresses, Addressing::new(planner), proof))
@@ -79,16 +80,18 @@ impl Addresses {
         self.too_many_prefixes().filter(|_| is_news)
     }
 
-    /// Makes a proof of these addresses with the generation after `generation`, and signs the list if needed.
+    /// Makes a proof of these addresses with the generations after those of `generation`, and signs the list if needed.
     fn sign(&self, addresses: LocalAddresses, generation: u32) -> anyhow::Result<LocalProof> {
         // Blinding needs random octets. Without them nothing is signed, and peers keep the last list.
-        let (seed, generation) = (seed()?, generation.wrapping_add(1));
+        let (seed, generation) = (seed()?, generation.wrapping_add(LocalProof::GENERATIONS));
         Ok(LocalProof::new(generation, addresses, &self.keys.signers(), seed))
     }
 }
 
-/// Writes the parameters of all addresses, and the generation that peers know.
+/// Writes the parameters of all addresses, and a generation that this run does not reach before the next write, even if
+/// some writes fail: `generation` is the one that peers know.
 fn save(store: &Store, addressing: &Addressing, generation: u32) -> anyhow::Result<()> {
+    let generation = generation.wrapping_add(GENERATIONS_AHEAD);
     let saved = SavedAddresses::new(generation, addressing.planner.groups().iter(), moment());
     store.save_addresses(&saved)
 }
@@ -98,7 +101,10 @@ pub(crate) fn moment() -> Moment {
     Moment { now: clock::now(), unix_s: clock::unix_ms() / 1000 }
 }
 
-/// Serial numbers of locator lists (RFC 5533 s5.15.2) that no run uses between two of its files.
+/// Serial numbers of locator lists (RFC 5533 s5.15.2) between the last one and the one in the file: enough for 1,024 changes
+/// while the disk accepts no write.
+const GENERATIONS_AHEAD: u32 = 1024 * LocalProof::GENERATIONS;
+/// Serial numbers of locator lists that no run uses between two of its files.
 const GENERATIONS_OF_A_FILE: u32 = 1 << 16;
 
 #[cfg(test)]

@@ -14,12 +14,14 @@ mod flight;
 mod past;
 mod rtt;
 mod trial;
+mod wait;
 
 use flight::CHECK_LIFETIME;
 pub(crate) use flight::{Check, Flight};
 use past::Past;
 pub(crate) use rtt::Rtt;
 pub(crate) use trial::{Suspicion, Trial};
+pub(crate) use wait::Wait;
 
 /// State of the path monitor. The machine keeps it in a box, and only for contexts with more than one pair.
 #[derive(Clone, Debug)]
@@ -207,6 +209,10 @@ impl PathMonitor {
 
     pub(crate) fn past(&self) -> Option<&Past> {
         self.past.as_deref()
+    }
+
+    pub(crate) fn past_if_any(&mut self) -> Option<&mut Past> {
+        self.past.as_deref_mut()
     }
 
     pub(crate) fn past_mut(&mut self, current: LocatorPair) -> &mut Past {

@@ -62,7 +62,8 @@ impl Bench {
             } else if let Effect::Sign(local) = &effect {
                 let signed = self.addresses.sign(local.clone(), generation).unwrap();
                 self.host.set_proof(signed);
-                save(&self.store, self.host.addressing().unwrap(), generation + 1)
+                let generation = self.host.proof().generation();
+                save(&self.store, self.host.addressing().unwrap(), generation)
             } else {
                 Ok(())
             };
@@ -97,6 +98,29 @@ fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
     assert_eq!(placed.len(), 2);
     let mut next = Bench::new(AddressMode::HbaCompatible, Store::open(&state).unwrap());
     assert_eq!(next.follow(view()), placed, "the next run has the same");
+}
+
+/// Peers are told of changes while the disk is full, too.
+#[test]
+fn a_run_after_writes_that_failed_uses_no_generation_that_peers_know() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let mut bench = Bench::new(AddressMode::HbaCompatible, Store::open(&state).unwrap());
+    bench.follow(view());
+    let aside = folder.path().join("aside");
+    fs::rename(&state, &aside).unwrap();
+    let kept = bench.host.proof().generation();
+    for carrier in [false, true, false] {
+        let mut changed = view();
+        changed.uplinks.truncate(1 + usize::from(carrier));
+        bench.follow(changed);
+        bench.now = bench.host.poll_timeout().unwrap_or(bench.now);
+    }
+    let told = bench.host.proof().generation();
+    assert!(told > kept, "a list has changed");
+    fs::rename(&aside, &state).unwrap();
+    let next = Bench::new(AddressMode::HbaCompatible, Store::open(&state).unwrap());
+    assert!(next.host.proof().generation() > told);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use moorline_types::{Instant, Locator, LocatorPair};
 
 use super::Machine;
 use crate::event::Cause;
-use crate::monitor::Check;
+use crate::monitor::{Check, Wait};
 use crate::state::State;
 
 impl Machine {
@@ -22,7 +22,7 @@ impl Machine {
         self.monitor_mut();
         if self.home() != pair {
             let past = self.monitor_mut().past_mut(current);
-            (past.home, past.home_since, past.home_answer) = (pair, None, None);
+            (past.home, past.wait, past.home_answer) = (pair, Wait::default(), None);
             (past.interrupted, past.mistakes) = (0, 0);
             self.refresh_standby(now);
             self.refresh_watch();
@@ -80,11 +80,10 @@ impl Machine {
         let current = self.current();
         let Some(monitor) = &mut self.monitor else { return };
         let past = monitor.past_mut(current);
-        past.is_home_asked = false;
-        let since = *past.home_since.get_or_insert(check.at);
+        past.wait.on_answer(check.at);
         // The peer learns nothing of a gentle move, and would stay on a pair that has failed. So the trial of that pair
         // comes first.
-        if now.since(since) < hold || monitor.trial().is_some() {
+        if !past.wait.is_over(hold, now) || monitor.trial().is_some() {
             return;
         }
         if !self.compares_before_return(home, now) {

@@ -119,7 +119,9 @@ impl Machine {
                 // One lost check of the current pair must not class the peer as one that knows no checks.
                 let current = (!monitor.knows_checks && suspects).then_some(current);
                 let failed = self.failed().filter(|pair| Some(*pair) != self.standby());
-                for pair in [self.standby(), current, failed].into_iter().flatten() {
+                let pairs = [self.standby(), current, failed];
+                self.ask_home_again(&pairs, now);
+                for pair in pairs.into_iter().flatten() {
                     self.send_check(pair, now);
                 }
             }
@@ -133,6 +135,17 @@ impl Machine {
         }
         self.tidy_monitor(now);
         self.refresh_watch();
+    }
+
+    /// A round asks these pairs again, the preferred pair among them or not.
+    fn ask_home_again(&mut self, pairs: &[Option<LocatorPair>], now: Instant) {
+        let (current, home) = (self.current(), self.home_to_check());
+        if home.is_some()
+            && pairs.contains(&home)
+            && let Some(monitor) = &mut self.monitor
+        {
+            monitor.past_mut(current).wait.on_retry(now);
+        }
     }
 
     /// The host has no room for the checks of this context.
@@ -193,10 +206,7 @@ impl Machine {
         (monitor.due, monitor.tries) = (until, 1);
         // Without a past the preferred pair is the current pair, so the machine does not check it separately.
         if monitor.past().is_some() {
-            let past = monitor.past_mut(current);
-            if core::mem::replace(&mut past.is_home_asked, home.is_some()) {
-                past.home_since = None;
-            }
+            monitor.past_mut(current).wait.on_round(home.is_some(), now);
         }
         let is_known = known.is_some() && monitor.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);

@@ -8,7 +8,7 @@ use super::Machine;
 use super::home::MAX_MISTAKES;
 use super::rounds::RETRY;
 use crate::event::{Cause, Event};
-use crate::monitor::Round;
+use crate::monitor::{Round, Wait};
 use crate::state::{Input, State};
 
 /// Knowledge about the pairs besides the current one.
@@ -155,6 +155,9 @@ impl Machine {
             return;
         }
         let is_away = self.home_to_check().is_some();
+        if !is_away && let Some(past) = self.monitor.as_mut().and_then(|one| one.past_if_any()) {
+            past.wait = Wait::default();
+        }
         let has_better = keeps && self.better_standby().is_some();
         let monitor = self.monitor_mut();
         if !keeps {
@@ -197,7 +200,7 @@ impl Machine {
         (monitor.failed, monitor.standby, monitor.is_asked_in_vain) = (0, None, false);
         monitor.flight.iter_mut().for_each(|flight| flight.drop_trial());
         let past = monitor.past_mut(from);
-        (past.home_since, past.is_home_asked, past.interrupted) = (None, false, 0);
+        (past.wait, past.interrupted) = (Wait::default(), 0);
         let home_answer = past.home_answer.take().filter(|_| is_home);
         past.note_move(from, current, cause, now);
         if past.home == Some(from) && past.went_home != Instant::ZERO {

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
+use super::Wait;
 use crate::event::Cause;
 use crate::machine::SeenAnswer;
 
@@ -12,10 +13,8 @@ use crate::machine::SeenAnswer;
 pub(crate) struct Past {
     /// The preferred pair, to which traffic goes back when the pair works. `None`: no pair is better than the others.
     pub(crate) home: Option<LocatorPair>,
-    /// Time since which the preferred pair has answered each check.
-    pub(crate) home_since: Option<Instant>,
-    /// Whether the last check of the preferred pair is unanswered.
-    pub(crate) is_home_asked: bool,
+    /// The wait for the preferred pair.
+    pub(crate) wait: Wait,
     /// The last answer that came by the preferred pair while another pair was current.
     pub(crate) home_answer: Option<SeenAnswer>,
     /// Number of comparisons in a row, before a return, that have shown nothing.
@@ -52,8 +51,7 @@ impl Past {
     pub(super) fn new(home: LocatorPair) -> Self {
         Self {
             home: Some(home),
-            home_since: None,
-            is_home_asked: false,
+            wait: Wait::default(),
             home_answer: None,
             interrupted: 0,
             went_home: Instant::ZERO,
@@ -186,7 +184,7 @@ impl Past {
     /// A comparison has shown that the preferred pair is worse than the current one: payload waits longer for it.
     pub(crate) fn keep_away_from(&mut self, home: LocatorPair) {
         self.note_worse(home);
-        (self.home_since, self.interrupted) = (None, 0);
+        (self.wait, self.interrupted) = (Wait::default(), 0);
         self.mistakes = self.mistakes.max((self.mistakes + 1).min(MAX_MISTAKES_BY_COMPARISON));
     }
 

@@ -159,3 +159,21 @@ fn a_request_without_an_answer_leads_to_a_trial_and_an_answered_one_does_not() {
         assert_eq!(machine.trial_started().is_none(), is_answered);
     }
 }
+
+/// A peer that explores reports a check when its next probe leaves, so the report may come seconds late.
+#[test]
+fn a_report_in_a_probe_of_an_exploration_gives_no_round_trip_time() {
+    let mut machine = machine();
+    machine.monitor_mut().knows_checks = true;
+    let check = |machine: &mut Machine, now| {
+        assert!(machine.send_one_check(ab(1, 1), now));
+        only_probe(machine).1.sent[0]
+    };
+    let late = check(&mut machine, at(0));
+    deliver(&mut machine, ba(1, 1), State::InboundOk, 1, &[late], at(3_000)).unwrap();
+    drain(&mut machine);
+    assert_eq!((machine.state(), machine.round_trip()), (State::Operational, None));
+    let answered = check(&mut machine, at(3_000));
+    deliver(&mut machine, ba(1, 1), State::Operational, 2, &[answered], at(3_001)).unwrap();
+    assert_eq!(machine.round_trip(), Some(ms(1)));
+}

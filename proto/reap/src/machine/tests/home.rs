@@ -61,6 +61,79 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
     assert_eq!(net.states(), [State::Operational; 2]);
 }
 
+/// The preferred pair has answered for a while when it fails a second time, in the way that `fail` says, and `mend` ends
+/// that. Returns the time from then until payload is back.
+fn time_after_a_second_failure(
+    fail: impl FnOnce(&mut Net),
+    mend: impl FnOnce(&mut Net),
+) -> Duration {
+    let mut net = away();
+    net.route = Box::new(|_| true);
+    let waits = |net: &Net| {
+        let past = net.hosts[0].machine.monitor.as_ref().and_then(|monitor| monitor.past());
+        past.is_some_and(|past| past.wait.has_begun())
+    };
+    net.run_until(ms(70_000), waits).expect("the preferred pair is asked");
+    fail(&mut net);
+    assert_eq!(net.pairs()[0], ab(2, 2), "on its way back already");
+    mend(&mut net);
+    net.run_until(ms(400_000), |net| net.pairs()[0] == ab(1, 1)).expect("back in the end")
+}
+
+/// The pair has to answer for 30 s, and for the 4.8 s of a comparison.
+const WHOLE_WAIT: Duration = ms(34_500);
+/// A part of the hold time, in which the pair answers two rounds.
+const PART: Duration = ms(15_000);
+
+#[test]
+fn the_wait_begins_anew_after_a_second_failure_of_the_first_pair() {
+    let fail = |net: &mut Net| {
+        net.run_for(PART);
+        net.route = only(&[(2, 2)]);
+        net.run_for(ms(12_000));
+    };
+    let took = time_after_a_second_failure(fail, |net| net.route = Box::new(|_| true));
+    assert!(took >= WHOLE_WAIT, "{took:?}");
+}
+
+/// Hints about the pair in use draw checks of the pair that had failed. An answer to one of them is no answer to the lost
+/// check of a round.
+#[test]
+fn the_wait_begins_anew_after_a_second_failure_that_a_hint_follows() {
+    let fail = |net: &mut Net| {
+        net.run_for(PART);
+        net.route = only(&[(2, 2)]);
+        net.run_for(ms(10_000));
+    };
+    let mend = |net: &mut Net| {
+        net.route = Box::new(|_| true);
+        let now = net.now;
+        net.hosts[0].machine.send_one_check(ab(1, 1), now);
+        net.flush(0);
+        net.run_for(ms(100));
+    };
+    let took = time_after_a_second_failure(fail, mend);
+    assert!(took + ms(100) >= WHOLE_WAIT, "{took:?}");
+}
+
+/// The host loses the locator, or the carrier of its link, and nobody asks the pair meanwhile.
+#[test]
+fn the_wait_begins_anew_if_the_first_pair_has_lost_its_locator_meanwhile() {
+    let set = |net: &mut Net, isps: &[u16]| {
+        let local: Vec<_> = isps.iter().map(|isp| locator(A, *isp)).collect();
+        let now = net.now;
+        net.hosts[0].machine.set_candidates(&local, [locator(B, 1), locator(B, 2)], now);
+        net.flush(0);
+    };
+    let fail = |net: &mut Net| {
+        net.run_for(PART);
+        set(net, &[2]);
+        net.run_for(ms(60_000));
+    };
+    let took = time_after_a_second_failure(fail, |net| set(net, &[1, 2]));
+    assert!(took >= WHOLE_WAIT, "{took:?}");
+}
+
 /// Checks by the pair in use find no answer.
 #[test]
 fn a_pair_that_is_asked_in_vain_keeps_no_traffic_from_its_first_pair() {
@@ -144,7 +217,7 @@ fn resumed_on_a_pair_that_has_failed(deprecated: &[Locator]) -> Net {
     net.route = Box::new(|_| true);
     let has_home_answered = |net: &Net| {
         let past = net.hosts[0].machine.monitor.as_ref().and_then(|monitor| monitor.past());
-        past.is_some_and(|past| past.home_since.is_some())
+        past.is_some_and(|past| past.wait.has_begun())
     };
     net.run_until(ms(70_000), has_home_answered).expect("the preferred pair is asked");
     assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
