@@ -69,6 +69,7 @@ mod locator_update;
 mod machine;
 mod negative;
 mod paths;
+mod places;
 mod policy;
 mod proof;
 mod proposal;
