@@ -65,6 +65,8 @@ pub struct Report {
     pub heard: BTreeMap<String, u64>,
     /// Messages of the daemon to sources that had proved nothing.
     pub unproved: u64,
+    /// Packets of the host to locators of third parties, which nodes of the soak name.
+    pub elsewhere: u64,
     /// Most contexts of the daemon at once.
     pub most_contexts: u64,
     /// Most ILNP correspondents of the daemon at once.
@@ -86,8 +88,10 @@ pub struct Report {
     /// Broken promises, which make the soak fail.
     pub broken: Vec<String>,
     /// Times over a limit of the wall clock, which other work of the machine may cause. `moorline-lab soak` fails by them,
-    /// a test does not.
+    /// a test does not. A debug build has no such limits.
     pub slow: Vec<String>,
+    /// Whether lab and daemon are a debug build.
+    pub is_debug_build: bool,
 }
 
 impl Soak {

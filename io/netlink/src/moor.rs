@@ -17,6 +17,10 @@ pub(crate) struct Link {
     pub(crate) name: String,
     pub(crate) group: Option<u32>,
     pub(crate) kind: Option<String>,
+    /// Whether MTU, alias and the absence of addresses are those of our links.
+    has_settings: bool,
+    /// Whether the link is up and has no neighbour discovery.
+    has_flags: bool,
 }
 
 impl Link {
@@ -26,6 +30,8 @@ impl Link {
             name: row.text(libc::IFLA_IFNAME)?,
             group: row.u32(libc::IFLA_GROUP),
             kind: row.nested(libc::IFLA_LINKINFO).and_then(|info| info.text(libc::IFLA_INFO_KIND)),
+            has_settings: has_settings(row),
+            has_flags: row.header_u32(8) & FLAGS == FLAGS,
         })
     }
 
@@ -59,18 +65,19 @@ pub struct MoorLinks {
 
 impl Netlink {
     /// Makes the pair, or takes over the one of an earlier process. The links have no neighbour discovery, no
-    /// addresses of their own, no packets above the MTU, and are up.
+    /// addresses of their own, no packets above the MTU, and are up. A link that is so already is left alone: the kernel
+    /// walks all routes of the host for each change of a link.
     ///
     /// # Errors
     /// A link that is not ours has the name, or the kernel refuses.
     pub async fn ensure_moor(&self) -> Result<MoorLinks, Error> {
-        let [name, peer] = LINK_NAMES;
+        let [name, _] = LINK_NAMES;
         let found = self.pair()?;
         if let Some(other) = found.iter().flatten().find(|link| !link.is_ours()) {
             return Err(Error::Conflict(other.name.clone()));
         }
         let [moor0, moor1] = match found {
-            [Some(moor0), Some(moor1)] => [moor0.ifindex, moor1.ifindex],
+            [Some(moor0), Some(moor1)] => [moor0, moor1],
             halves => {
                 // One end was renamed or moved away, so a new pair is made.
                 for link in halves.iter().flatten() {
@@ -79,11 +86,12 @@ impl Netlink {
                 self.create_pair()?
             }
         };
-        self.set_up(moor0, name)?;
-        self.set_up(moor1, peer)?;
+        self.set_up(&moor0)?;
+        self.set_up(&moor1)?;
         let gathers = Ethtool::open(name).and_then(|ethtool| ethtool.is_active(GRO));
         let gathers = gathers.unwrap_or_default();
-        Ok(MoorLinks { moor0_ifindex: moor0, moor1_ifindex: moor1, gathers })
+        let (moor0_ifindex, moor1_ifindex) = (moor0.ifindex, moor1.ifindex);
+        Ok(MoorLinks { moor0_ifindex, moor1_ifindex, gathers })
     }
 
     /// Leaves the checksums of moved traffic to the uplinks, or not. They may be left if each uplink can compute any
@@ -105,7 +113,7 @@ impl Netlink {
         Ethtool::open(uplink).and_then(is_active).unwrap_or_default()
     }
 
-    fn create_pair(&self) -> Result<[u32; 2], Error> {
+    fn create_pair(&self) -> Result<[Link; 2], Error> {
         let [name, peer] = LINK_NAMES;
         let end = |name: &str| {
             Link::row(0).with(libc::IFLA_IFNAME, name).with_u32(libc::IFLA_GROUP, LINK_GROUP)
@@ -117,24 +125,20 @@ impl Netlink {
         let action = format_args!("make the veth pair {name}, {peer}");
         self.change(&pair, NLM_F_CREATE | NLM_F_EXCL, &[], action)?;
         match self.pair()? {
-            [Some(moor0), Some(moor1)] => Ok([moor0.ifindex, moor1.ifindex]),
+            [Some(moor0), Some(moor1)] => Ok([moor0, moor1]),
             _ => Err(Error::NoMoorLink(name)),
         }
     }
 
-    fn set_up(&self, ifindex: u32, name: &str) -> Result<(), Error> {
-        let set = |link: Row| {
+    fn set_up(&self, link: &Link) -> Result<(), Error> {
+        let name = link.name.as_str();
+        let set = |row: Row| {
             let action = format_args!("set up link {name}");
-            self.change(&link.of_kind(libc::RTM_SETLINK), 0, &[], action)
+            self.change(&row.of_kind(libc::RTM_SETLINK), 0, &[], action)
         };
-        let no_addresses = Row::default().with(IFLA_INET6_ADDR_GEN_MODE, [IN6_ADDR_GEN_MODE_NONE]);
-        let of_families = Row::default().with(u16::from(INET6), no_addresses);
-        let link = Link::row(ifindex)
-            .with(libc::IFLA_IFALIAS, LINK_ALIAS)
-            .with_u32(libc::IFLA_MTU, LINK_MTU)
-            .with(libc::IFLA_AF_SPEC, of_families);
-        set(link)?;
-
+        if !link.has_settings {
+            set(settings(link.ifindex))?;
+        }
         for control in OFF {
             let path = path(name, control);
             if let Err(error) = fs::write(&path, "0") {
@@ -148,9 +152,12 @@ impl Netlink {
         let refused = format!("set the offloads of {name}");
         Ethtool::open(name).and_then(change).map_err(Error::refused(refused))?;
 
-        // The flags, and the mask of those to set.
-        let flags = (libc::IFF_UP | libc::IFF_NOARP).to_ne_bytes();
-        set(Link::row(ifindex).at(8, flags).at(12, flags)).map(drop)
+        if !link.has_flags {
+            // The flags, and the mask of those to set.
+            let flags = FLAGS.to_ne_bytes();
+            set(Link::row(link.ifindex).at(8, flags).at(12, flags))?;
+        }
+        Ok(())
     }
 
     /// The links with our names.
@@ -160,9 +167,30 @@ impl Netlink {
     }
 }
 
+/// Message about a link with the settings of our links.
+fn settings(ifindex: u32) -> Row {
+    let no_addresses = Row::default().with(IFLA_INET6_ADDR_GEN_MODE, [IN6_ADDR_GEN_MODE_NONE]);
+    let of_families = Row::default().with(u16::from(INET6), no_addresses);
+    Link::row(ifindex)
+        .with(libc::IFLA_IFALIAS, LINK_ALIAS)
+        .with_u32(libc::IFLA_MTU, LINK_MTU)
+        .with(libc::IFLA_AF_SPEC, of_families)
+}
+
+/// Whether a link has the settings of our links.
+fn has_settings(row: &Row) -> bool {
+    let inet6 = row.nested(libc::IFLA_AF_SPEC).and_then(|all| all.nested(u16::from(INET6)));
+    let addresses = inet6.and_then(|inet6| inet6.u8(IFLA_INET6_ADDR_GEN_MODE));
+    row.u32(libc::IFLA_MTU) == Some(LINK_MTU)
+        && row.text(libc::IFLA_IFALIAS).as_deref() == Some(LINK_ALIAS)
+        && addresses == Some(IN6_ADDR_GEN_MODE_NONE)
+}
+
 /// System controls that are off at both ends: if a Router Advertisement reached the pair, it must not change the
 /// host's routes.
 const OFF: [&str; 3] = ["accept_ra", "autoconf", "router_solicitations"];
+/// Flags of our links: up, without neighbour discovery.
+const FLAGS: u32 = (libc::IFF_UP | libc::IFF_NOARP).cast_unsigned();
 /// From linux/veth.h and linux/if_link.h.
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;

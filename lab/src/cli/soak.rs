@@ -49,6 +49,7 @@ fn text(report: &Report) -> String {
         text += &format!("  {count} times {kind} of the daemon\n");
     }
     text += &format!("  {} of them to who had proved nothing\n", report.unproved);
+    text += &format!("  {} packets to locators of third parties\n", report.elsewhere);
     text += &format!(
         "  {} contexts and {} ILNP correspondents at most\n",
         report.most_contexts, report.most_sessions
@@ -66,6 +67,9 @@ fn text(report: &Report) -> String {
         "  {} cuts survived, {:.2} s the longest gap of the honest connection\n",
         report.cuts, report.longest_gap_s
     );
+    if report.is_debug_build {
+        text += "  debug build: no limit for these times\n";
+    }
     for broken in &report.broken {
         text += &format!("broken: {broken}\n");
     }
@@ -91,5 +95,6 @@ mod tests {
         let text = text(&report);
         assert!(text.starts_with("seed 7, 60 s\n"), "{text}");
         assert!(text.ends_with("broken: memory above 40 MiB\n"), "{text}");
+        assert!(!text.contains("debug build"), "{text}");
     }
 }

@@ -139,7 +139,8 @@ const LIFE: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use moorline_wire::ip6::Ip6;
+    use moorline_wire::ilnp::{ECHO_REPLY, Echo, NonceHeader};
+    use moorline_wire::ip6::{DESTINATION_OPTIONS, ICMPV6, Ip6};
     use moorline_wire::{Message, Packet};
     use std::collections::BTreeSet;
 
@@ -183,6 +184,32 @@ mod tests {
         for kind in [(200, 0, false), (201, 0, false), (201, 1, false), (156, 0, true)] {
             assert!(icmp.contains(&kind), "{kind:?} in {icmp:?}");
         }
+    }
+
+    /// Decision 192: the host asks at a new locator, and the answer returns the token with the nonce of the node.
+    #[test]
+    fn a_question_at_a_locator_is_answered_with_its_token_and_the_nonce() {
+        let mut cast = Cast::new(3, VICTIM).unwrap();
+        let actor = &mut cast.residents[0];
+        // Another of the addresses at which the node has its identifier.
+        let to = *actor.reached.iter().find(|one| **one != actor.own[0]).unwrap();
+        let (token, nonce) = ([0xa5; 8], moorline_types::Nonce::Short([1; 4]));
+        let header = NonceHeader { next_header: ICMPV6, nonce, sequence: None }.emit();
+        let question = [header, Echo { token }.emit(VICTIM[0], to)].concat();
+        let packet = moorline_wire::ip6::packet(DESTINATION_OPTIONS, VICTIM[0], to, &question);
+        assert!(cast.hear(to, &packet));
+        let actor = &mut cast.residents[0];
+        let own_nonce = actor.ilnp.nonce;
+        let is_answer = |said: &Said| {
+            let Ok(control) = moorline_wire::ilnp::Control::read(&said.packet) else {
+                return false;
+            };
+            control.message.starts_with(&[ECHO_REPLY, 0])
+                && control.message.ends_with(&token)
+                && control.nonce == Some(own_nonce)
+        };
+        let said: Vec<_> = (0..200).flat_map(|_| actor.say(&[])).collect();
+        assert!(said.iter().any(is_answer));
     }
 
     #[test]

@@ -187,7 +187,7 @@ pub(super) fn hear(known: &mut Ilnp, packet: &[u8]) {
 }
 
 /// Global unicast locators that no node of the soak has.
-const ELSEWHERE: u64 = 0x3 << 60;
+pub(super) const ELSEWHERE: u64 = 0x3 << 60;
 const KINDS: &[Kind] = &[
     Kind::Data,
     Kind::Propose,

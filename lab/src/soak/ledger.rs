@@ -7,13 +7,16 @@
 //! - the I1s or proposals of handshakes that programs of this host begin by their own packets, and one R2 for each of these
 //!   handshakes.
 //!
-//! A node of ILNP that has proved itself may name other locators (no defence, see docs/security.md). Nodes of the soak name
-//! locators of their own, and one proof counts for all of them.
+//! A node of ILNP that has proved itself may name locators of its own and those of third parties. One proof counts for all of
+//! its own. To the locators of third parties that nodes with its identifier name, the daemon sends no more than three times what
+//! came from these nodes, and 8 octets a second (decision 192), with IPv6 headers.
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
 
+use moorline_ilnp::consts::{CREDIT_PER_SECOND, UNPROVEN_FACTOR};
+use moorline_types::{Ilv, Nid};
 use moorline_wire::ilnp::{AdmissionTypes, Control};
 use moorline_wire::ip6::Ip6;
 use moorline_wire::{MessageType, PROTOCOL};
@@ -22,8 +25,12 @@ use moorline_wire::{MessageType, PROTOCOL};
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     sources: HashMap<Ipv6Addr, Account>,
+    /// Octets of nodes by their identifier, and octets to the locators of third parties that they name.
+    thirds: HashMap<Nid, Third>,
     /// Messages of the daemon to sources that had proved nothing.
     pub(super) unproved: u64,
+    /// Packets of the host to locators of third parties.
+    pub(super) elsewhere: u64,
 }
 
 #[derive(Debug)]
@@ -34,6 +41,14 @@ struct Account {
     begun: usize,
     r2s: usize,
     has_proved: bool,
+    last: Instant,
+}
+
+#[derive(Debug)]
+struct Third {
+    came: usize,
+    went: usize,
+    first: Instant,
     last: Instant,
 }
 
@@ -55,6 +70,32 @@ impl Ledger {
         let octets = ip6.payload(packet).len();
         account.came += if ip6.next_header == PROTOCOL { octets.max(R1BIS) } else { octets };
         account.last = now;
+        let third = self.third(ip6.source, now);
+        third.came += packet.len();
+        third.last = now;
+    }
+
+    /// Notes a packet of the host to the locator of a third party.
+    ///
+    /// # Errors
+    /// The packet breaks the promise.
+    pub(super) fn went_elsewhere(&mut self, packet: &[u8], now: Instant) -> Result<(), String> {
+        let Some(ip6) = Ip6::read(packet) else { return Ok(()) };
+        self.elsewhere += 1;
+        let third = self.third(ip6.destination, now);
+        third.went += packet.len();
+        let seconds = usize::try_from(now.duration_since(third.first).as_secs()).unwrap_or(0);
+        let most = third.came * UNPROVEN_FACTOR as usize + seconds * CREDIT_PER_SECOND as usize;
+        if third.went <= most {
+            return Ok(());
+        }
+        let told = format!(
+            "{} got {} octets after {} of the node that names it, and {seconds} s",
+            ip6.destination, third.went, third.came
+        );
+        // Each excess is told once.
+        third.came = third.went;
+        Err(told)
     }
 
     /// Notes that a source has returned a secret that the host has sent to it.
@@ -96,6 +137,13 @@ impl Ledger {
     /// Forgets sources that have been quiet for so long that the host has no handshake with them any more.
     pub(super) fn age(&mut self, now: Instant) {
         self.sources.retain(|_, one| one.has_proved || now.duration_since(one.last) < KEPT);
+        self.thirds.retain(|_, one| now.duration_since(one.last) < KEPT_SESSION);
+    }
+
+    fn third(&mut self, node: Ipv6Addr, now: Instant) -> &mut Third {
+        let (came, went) = (0, 0);
+        let third = Third { came, went, first: now, last: now };
+        self.thirds.entry(Ilv::of(node).nid).or_insert(third)
     }
 
     fn account(&mut self, source: Ipv6Addr, now: Instant) -> &mut Account {
@@ -143,6 +191,8 @@ const VALIDATOR: usize = 24;
 const MOST_BEGUN: usize = 2 * (5 + 3);
 /// Longer than all repetitions of an I1.
 const KEPT: Duration = Duration::from_secs(200);
+/// Longer than a session without use.
+const KEPT_SESSION: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests {
@@ -199,6 +249,23 @@ mod tests {
         }
         assert_eq!(ledger.went(&to(HOST, STRANGER, &r2()), now), Ok(()));
         assert!(ledger.went(&to(HOST, STRANGER, &i1()), now).is_err());
+    }
+
+    #[test]
+    fn a_third_party_gets_three_times_what_the_node_sends_that_names_it() {
+        let (mut ledger, now) = (Ledger::default(), Instant::now());
+        let third = Ilv::of(STRANGER).at(moorline_types::L64(3 << 60)).address();
+        let question = ip6::packet(ip6::ICMPV6, HOST, third, &[0; 80]);
+        assert!(ledger.went_elsewhere(&question, now).is_err(), "unasked");
+        let mut ledger = Ledger::default();
+        ledger.came(&ip6::packet(ip6::ICMPV6, STRANGER, HOST, &[0; 80]), now);
+        for _ in 0..3 {
+            assert_eq!(ledger.went_elsewhere(&question, now), Ok(()));
+        }
+        let later = now + Duration::from_secs(15);
+        assert_eq!(ledger.went_elsewhere(&question, later), Ok(()), "120 octets in 15 s");
+        assert!(ledger.went_elsewhere(&question, later).is_err());
+        assert_eq!(ledger.elsewhere, 5);
     }
 
     #[test]

@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use moorline_link::FrameSocket;
+use moorline_types::Ilv;
 use moorline_wire::ilnp::{AdmissionTypes, Control};
 use moorline_wire::ip6::Ip6;
 use moorline_wire::{MessageType, PROTOCOL};
 
 use super::cast::Cast;
+use super::ilnp::ELSEWHERE;
 use super::ledger::Ledger;
 use crate::hop::{ETHERNET_LEN, Hop};
 use crate::lab::Lab;
@@ -29,8 +31,18 @@ pub(super) struct Tally {
     pub(super) heard: BTreeMap<String, u64>,
     /// Messages of the daemon to sources that had proved nothing.
     pub(super) unproved: u64,
+    /// Packets of the host to locators of third parties.
+    pub(super) elsewhere: u64,
     /// Broken promises, the first ones.
     pub(super) broken: Vec<String>,
+}
+
+impl Tally {
+    fn note(&mut self, broken: String) {
+        if self.broken.len() < MOST_TOLD {
+            self.broken.push(broken);
+        }
+    }
 }
 
 /// The running thread.
@@ -112,7 +124,7 @@ fn speak(
         if told.elapsed() > TELL_AGAIN {
             told = Instant::now();
             ledger.age(told);
-            tally.unproved = ledger.unproved;
+            (tally.unproved, tally.elsewhere) = (ledger.unproved, ledger.elsewhere);
             shared.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&tally);
         }
         if due == 0 {
@@ -153,16 +165,20 @@ fn hear(
     for _ in 0..BATCH {
         let Some(length) = mouth.socket.receive(&mut buffer)? else { break };
         let packet = buffer.get(ETHERNET_LEN..length).unwrap_or_default();
-        let Some(ip6) = Ip6::read(packet).filter(|ip6| is_of_soak(ip6.destination)) else {
+        let Some(ip6) = Ip6::read(packet) else { continue };
+        if is_elsewhere(ip6.destination)
+            && let Err(broken) = ledger.went_elsewhere(packet, Instant::now())
+        {
+            tally.note(broken);
+        }
+        if !is_of_soak(ip6.destination) {
             continue;
-        };
+        }
         if let Some(kind) = kind_of(packet, &ip6) {
             *tally.heard.entry(kind).or_default() += 1;
         }
-        if let Err(broken) = ledger.went(packet, Instant::now())
-            && tally.broken.len() < MOST_TOLD
-        {
-            tally.broken.push(broken);
+        if let Err(broken) = ledger.went(packet, Instant::now()) {
+            tally.note(broken);
         }
         cast.hear(ip6.destination, packet);
     }
@@ -172,6 +188,11 @@ fn hear(
 /// Whether an address is one of a node of the soak, and not of a host of the lab.
 const fn is_of_soak(address: Ipv6Addr) -> bool {
     matches!(address.octets(), [0x2a, 0 | 1, ..])
+}
+
+/// Whether an address has one of the locators that nodes name and nobody has.
+fn is_elsewhere(address: Ipv6Addr) -> bool {
+    Ilv::of(address).l64.0 >> 60 == ELSEWHERE >> 60
 }
 
 /// Name of a message of the daemon. `None` for packets of the kernel and of programs.

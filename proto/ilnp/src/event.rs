@@ -34,8 +34,9 @@ pub enum Event {
         /// Cause.
         cause: Classic,
     },
-    /// The host has left the locator from which it asked the correspondent. So the silence of the correspondent shows
-    /// nothing, and traffic goes on without ILNP.
+    /// The host has left the locator from which it asked the correspondent, or the question has given its place to the
+    /// question to another correspondent. So the silence of the correspondent shows nothing, and traffic goes on without
+    /// ILNP.
     GivenUp {
         /// The addresses.
         pair: IlvPair,

@@ -70,6 +70,7 @@ mod machine;
 mod negative;
 mod original;
 mod paths;
+mod places;
 mod policy;
 mod proof;
 mod proposal;

@@ -10,9 +10,10 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{Config, LocalLocator, NonceLen};
-use crate::consts::{NEGATIVE_LIFETIME, VALIDATOR_MIN_LIFETIME};
+use crate::consts::{MAX_PROPOSALS, NEGATIVE_LIFETIME, VALIDATOR_MIN_LIFETIME};
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::negative::{Answers, Hints, Negatives};
+use crate::places::Places;
 use crate::proposal::Proposal;
 use crate::question::Questions;
 use crate::session::{Session, SessionView};
@@ -39,6 +40,7 @@ pub struct Machine {
     pub(crate) routes: LocalRoutes,
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
+    pub(crate) proposal_places: Places,
     pub(crate) negatives: Negatives,
     pub(crate) hints: Hints,
     /// Limits of answers to proposals, and of denials.
@@ -51,6 +53,7 @@ pub struct Machine {
     pub(crate) session_timers: Deadlines,
     pub(crate) proposal_timers: BTreeSet<(Instant, IlvPair)>,
     pub(crate) trials: BTreeMap<IlvPair, Trial>,
+    pub(crate) trial_places: Places,
     pub(crate) trial_timers: BTreeSet<(Instant, IlvPair)>,
     pub(crate) updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
@@ -94,7 +97,8 @@ impl Machine {
             locators: Vec::new(),
             routes: LocalRoutes::default(),
             proposals: BTreeMap::new(),
-            negatives: Negatives::default(),
+            proposal_places: Places::new(MAX_PROPOSALS, key),
+            negatives: Negatives::new(key),
             hints: Hints::default(),
             answers: Answers::new(key),
             proof_key,
@@ -102,6 +106,7 @@ impl Machine {
             session_timers: Deadlines::new(),
             proposal_timers: BTreeSet::new(),
             trials: BTreeMap::new(),
+            trial_places: Places::new(MAX_PROPOSALS, key),
             trial_timers: BTreeSet::new(),
             updates: VecDeque::new(),
             transmits: VecDeque::new(),
@@ -392,7 +397,9 @@ impl Machine {
             return;
         }
         let is_hinted = self.hints.has(pair.remote.nid, now);
-        self.negatives.remember(pair.remote, cause, is_hinted, now);
+        if !self.negatives.remember(pair.remote, cause, is_hinted, now) {
+            self.drop_counted(DropReason::TableFull);
+        }
         *self.classic.entry(cause).or_default() += 1;
         self.events.push_back(Event::Classic { pair, cause });
     }

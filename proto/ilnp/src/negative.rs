@@ -1,4 +1,4 @@
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use moorline_index::FloodLimit;
@@ -10,10 +10,16 @@ use crate::consts::{
     MAX_HINTS, MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME,
 };
 use crate::event::Classic;
+use crate::places::Places;
 
 /// Correspondents whose traffic is classic IPv6.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Negatives(BTreeMap<Ilv, Negative>);
+#[derive(Clone, Debug)]
+pub(crate) struct Negatives {
+    known: BTreeMap<Ilv, Negative>,
+    /// The ends of all entries.
+    ends: BTreeSet<(Instant, Ilv)>,
+    places: Places,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Negative {
@@ -77,15 +83,32 @@ impl Hints {
 }
 
 impl Negatives {
+    /// Makes an empty table. Nobody else may know the key.
+    pub(crate) fn new(key: [u8; 16]) -> Self {
+        let places = Places::new(MAX_NEGATIVES, key);
+        Self { known: BTreeMap::new(), ends: BTreeSet::new(), places }
+    }
+
     /// Remembers why the traffic of a correspondent is classic IPv6. If `is_hinted`, the node is said to speak ILNP,
-    /// so its silence may be the network's.
-    pub(crate) fn remember(&mut self, remote: Ilv, cause: Classic, is_hinted: bool, now: Instant) {
-        if self.0.len() >= MAX_NEGATIVES && !self.0.contains_key(&remote) {
-            self.0.retain(|_, negative| negative.until > now);
-            if self.0.len() >= MAX_NEGATIVES {
-                // The machine asks the correspondent that is forgotten here once more.
-                self.0.pop_first();
-            }
+    /// so its silence may be the network's. Returns whether there is room: the machine asks a correspondent again
+    /// that is not remembered.
+    #[must_use]
+    pub(crate) fn remember(
+        &mut self,
+        remote: Ilv,
+        cause: Classic,
+        is_hinted: bool,
+        now: Instant,
+    ) -> bool {
+        self.forget(remote);
+        while self.ends.first().is_some_and(|(until, _)| *until <= now) {
+            self.forget_first();
+        }
+        if !self.places.allow(remote) {
+            return false;
+        }
+        if self.places.are_full() {
+            self.forget_first();
         }
         let lifetime = match cause {
             Classic::Silent if is_hinted => REFUSAL_LIFETIME,
@@ -96,29 +119,46 @@ impl Negatives {
             Classic::Refused(_) => REFUSAL_LIFETIME,
         };
         let is_sure = matches!(cause, Classic::Unread | Classic::NoSupport);
-        self.0.insert(remote, Negative { until: now + lifetime, is_sure });
+        let until = now + lifetime;
+        self.known.insert(remote, Negative { until, is_sure });
+        self.ends.insert((until, remote));
+        self.places.add(remote);
+        true
     }
 
     pub(crate) fn is_classic(&self, remote: Ilv, now: Instant) -> bool {
-        self.0.get(&remote).is_some_and(|negative| negative.until > now)
+        self.known.get(&remote).is_some_and(|negative| negative.until > now)
     }
 
     /// Forgets a correspondent because a packet in its name has a nonce. If the correspondent is sure not to speak
     /// ILNP, nothing changes: anybody can send such a packet.
     pub(crate) fn doubt(&mut self, remote: Ilv) {
-        if self.0.get(&remote).is_some_and(|negative| !negative.is_sure) {
-            self.0.remove(&remote);
+        if self.known.get(&remote).is_some_and(|negative| !negative.is_sure) {
+            self.forget(remote);
         }
     }
 
     /// Forgets a correspondent that has shown that it speaks ILNP.
     pub(crate) fn forget(&mut self, remote: Ilv) {
-        self.0.remove(&remote);
+        if let Some(negative) = self.known.remove(&remote) {
+            self.ends.remove(&(negative.until, remote));
+            self.places.remove(remote);
+        }
+    }
+
+    /// Forgets the correspondent that would be forgotten first.
+    fn forget_first(&mut self) {
+        if let Some(&(_, remote)) = self.ends.first() {
+            self.forget(remote);
+        }
     }
 
     /// Forgets all correspondents of a node because the DNS says that the node speaks ILNP.
     pub(crate) fn forget_node(&mut self, nid: Nid) {
-        self.0.retain(|remote, _| remote.nid != nid);
+        let all: Vec<_> = self.known.keys().copied().filter(|remote| remote.nid == nid).collect();
+        for remote in all {
+            self.forget(remote);
+        }
     }
 }
 

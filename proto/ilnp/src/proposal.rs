@@ -1,12 +1,12 @@
 use alloc::boxed::Box;
 
-use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{Accept, Admission, AdmissionFlags, Confirm, Flow, Refusal};
 use rand_core::RngCore;
 
 use crate::config::{Initiate, NonceMode};
-use crate::consts::{ASK_INTERVAL, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES, SHOWN_LATELY};
-use crate::event::{Cause, Classic};
+use crate::consts::{ASK_INTERVAL, OFFER_TIMEOUT, PROPOSAL_TRIES, SHOWN_LATELY};
+use crate::event::{Cause, Classic, Event};
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
 use crate::question::Waiting;
@@ -107,7 +107,7 @@ impl Machine {
     }
 
     fn propose(&mut self, traffic: &Traffic, is_answer: bool, now: Instant) {
-        if self.proposals.len() >= MAX_PROPOSALS {
+        if !self.has_place_for_proposal(traffic.pair.remote) {
             self.drop_counted(DropReason::TableFull);
             return;
         }
@@ -122,8 +122,24 @@ impl Machine {
         let (socket, nonce) = (traffic.socket, traffic.nonce);
         let proposal = Proposal { flow, socket, nonce, is_answer, retry };
         self.proposals.insert(traffic.pair, proposal);
+        self.proposal_places.add(traffic.pair.remote);
         self.proposal_timers.insert((retry.next, traffic.pair));
         self.send_admission(&Admission::Propose(flow), traffic.pair);
+    }
+
+    /// Whether a proposal to this correspondent has a place. If all places are taken, the proposal whose timer is due
+    /// first gives way: while correspondents without an answer flood the table, it is the eldest.
+    fn has_place_for_proposal(&mut self, remote: Ilv) -> bool {
+        if !self.proposal_places.allow(remote) {
+            return false;
+        }
+        if self.proposal_places.are_full()
+            && let Some(&(_, pair)) = self.proposal_timers.first()
+        {
+            self.drop_proposal(pair);
+            self.events.push_back(Event::GivenUp { pair });
+        }
+        true
     }
 
     pub(crate) fn flags(&self, socket: Socket) -> AdmissionFlags {
@@ -175,7 +191,7 @@ impl Machine {
             }
             return;
         }
-        let Some(Proposal { socket, nonce, .. }) = self.proposals.remove(&pair) else { return };
+        let Some(Proposal { socket, nonce, .. }) = self.drop_proposal(pair) else { return };
         let is_named =
             self.config.initiate == Initiate::Dns && self.hints.has_records(pair.remote, now);
         if nonce.is_some() || is_named {
@@ -307,6 +323,7 @@ impl Machine {
     pub(crate) fn drop_proposal(&mut self, pair: IlvPair) -> Option<Proposal> {
         let proposal = self.proposals.remove(&pair)?;
         self.proposal_timers.remove(&(proposal.retry.next, pair));
+        self.proposal_places.remove(pair.remote);
         Some(proposal)
     }
 

@@ -10,6 +10,7 @@ mod lost;
 mod neighbor;
 mod overlap;
 mod paths;
+mod places;
 mod plain;
 mod question;
 mod reflection;

@@ -6,11 +6,11 @@
 
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{Control, Echo, Refusal};
 use rand_core::RngCore;
 
-use crate::consts::{MAX_PROPOSALS, NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TRIES};
+use crate::consts::{NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TRIES};
 use crate::event::{Classic, Event, MoveCause};
 use crate::machine::Machine;
 use crate::original::quotes;
@@ -110,14 +110,17 @@ impl Machine {
         aim: Aim,
         now: Instant,
     ) {
-        if self.trials.len() >= MAX_PROPOSALS {
+        if !self.has_place_for_trial(pair.remote) {
             self.drop_counted(DropReason::TableFull);
             return;
         }
         let echo = self.draw_echo();
+        // A question of before, for other sockets, is over.
+        self.drop_trial(pair);
         let retry = Retry::new(now);
         let trial = Trial { sockets, why, nonce, echo, retry, aim };
         self.trials.insert(pair, trial);
+        self.trial_places.add(pair.remote);
         self.trial_timers.insert((retry.next, pair));
         self.send_echo(pair, &trial);
     }
@@ -126,6 +129,22 @@ impl Machine {
         let mut token = [0; 8];
         self.rng.fill_bytes(&mut token);
         Echo { token }
+    }
+
+    /// Whether a trial of this correspondent has a place. If all places are taken, the trial whose timer is due first
+    /// gives way.
+    fn has_place_for_trial(&mut self, remote: Ilv) -> bool {
+        if !self.trial_places.allow(remote) {
+            return false;
+        }
+        if self.trial_places.are_full()
+            && let Some(&(_, pair)) = self.trial_timers.first()
+            && let Some(trial) = self.drop_trial(pair)
+            && !self.has_session(trial.sockets)
+        {
+            self.events.push_back(Event::GivenUp { pair: trial.sockets });
+        }
+        true
     }
 
     fn send_echo(&mut self, pair: IlvPair, trial: &Trial) {
@@ -139,6 +158,7 @@ impl Machine {
     pub(crate) fn drop_trial(&mut self, pair: IlvPair) -> Option<Trial> {
         let trial = self.trials.remove(&pair)?;
         self.trial_timers.remove(&(trial.retry.next, pair));
+        self.trial_places.remove(pair.remote);
         Some(trial)
     }
 
@@ -152,7 +172,7 @@ impl Machine {
             return;
         }
         let Trial { aim, sockets, .. } = *trial;
-        self.trials.remove(&pair);
+        self.drop_trial(pair);
         match (aim, self.ilcc.find_pair(sockets)) {
             (Aim::Begin(silence), None) => self.remember_classic(sockets, silence, now),
             (Aim::Known, None) => self.remember_classic(sockets, Classic::Unread, now),

@@ -53,8 +53,11 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             (Level::DEBUG, "classic IPv6", told(EventKind::NoSession, classic(*cause)))
         }
         Event::GivenUp { .. } => {
-            let told = told(EventKind::NoSession, "the locator that was asked from has gone");
-            (Level::DEBUG, "asked from a locator that has gone", told)
+            let told = told(
+                EventKind::NoSession,
+                "the locator that was asked from has gone, or too many are asked",
+            );
+            (Level::DEBUG, "asked no longer, without an answer", told)
         }
         Event::Moved { from, wire, cause, .. } => {
             let told = told(EventKind::Moved, cause.as_str());

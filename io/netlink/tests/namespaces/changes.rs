@@ -2,6 +2,8 @@ use crate::harness::{Host, add_address, address, index, ip, on_host};
 use moorline_addresses::Lifetimes;
 use moorline_netlink::{AddressSpec, Error, Netlink};
 use moorline_types::Ulid;
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
 use std::net::UdpSocket;
 use std::process::Command;
 
@@ -95,6 +97,31 @@ fn half_a_pair_is_made_whole() {
         assert_ne!(first, again);
         let shown = ip("link show");
         assert!(shown.contains("moor1@moor0") && !shown.contains("lost"), "{shown}");
+    });
+}
+
+/// The kernel walks all routes for each change of a link, which takes a second with a million of them.
+#[test]
+fn a_start_that_finds_the_pair_as_it_should_be_changes_no_link() {
+    on_host(async |host: Host| {
+        let first = host.netlink().ensure_moor().await.unwrap();
+        for name in ["moor0", "moor1"] {
+            // The kernel says so in a notice of its own.
+            while !ip(&format!("link show dev {name}")).contains("state UP") {}
+        }
+        let mut notices = Socket::new(NETLINK_ROUTE).unwrap();
+        notices.bind(&SocketAddr::new(0, RTMGRP_LINK)).unwrap();
+        notices.set_non_blocking(true).unwrap();
+        assert_eq!(host.netlink().ensure_moor().await.unwrap(), first);
+        notices.recv_from_full().unwrap_err();
+
+        ip("link set moor0 mtu 1500");
+        ip("link set moor1 down");
+        host.netlink().ensure_moor().await.unwrap();
+        let shown = ip("link show");
+        assert!(notices.recv_from_full().is_ok());
+        assert_eq!(shown.matches("mtu 9216").count(), 2, "{shown}");
+        assert_eq!(shown.matches("NOARP,UP").count(), 2, "{shown}");
     });
 }
 
@@ -260,3 +287,6 @@ fn a_refused_change_says_what_and_why() {
         assert!(matches!(error, Error::NoMoorLink(_)), "{error}");
     });
 }
+
+/// Group of notices about links, from linux/rtnetlink.h.
+const RTMGRP_LINK: u32 = 1;

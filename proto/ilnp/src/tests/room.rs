@@ -31,15 +31,15 @@ fn the_sessions_behind_a_slot_follow_in_order() {
 }
 
 /// A server whose socket takes packets from anybody.
-struct Server {
-    machine: Machine,
+pub(super) struct Server {
+    pub(super) machine: Machine,
     updates: Vec<Update>,
     events: Vec<Event>,
-    now: Instant,
+    pub(super) now: Instant,
 }
 
 impl Server {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let policy = Admit { max_with_locator: SHARE, ..Admit::of(ROOM) };
         let config = Config { policy: Arc::new(policy), max_sessions: ROOM, ..Config::default() };
         let machine = host(config, ilv(1), 1);
@@ -56,7 +56,7 @@ impl Server {
     }
 
     /// A connected socket of the server begins. Returns whether both have the session then.
-    fn calls(&mut self, callee: Ilv) -> bool {
+    pub(super) fn calls(&mut self, callee: Ilv) -> bool {
         let mut other = host(Config::default(), callee, 3);
         let pair = IlvPair::new(ilv(1), callee);
         self.machine.handle_report(traffic(pair), self.now);
@@ -84,7 +84,7 @@ impl Server {
         }
     }
 
-    fn drain(&mut self) {
+    pub(super) fn drain(&mut self) {
         self.updates.extend(core::iter::from_fn(|| self.machine.poll_update()));
         self.events.extend(core::iter::from_fn(|| self.machine.poll_event()));
     }
@@ -199,14 +199,14 @@ fn host(config: Config, me: Ilv, seed: u8) -> Machine {
     machine
 }
 
-fn traffic(pair: IlvPair) -> Report {
+pub(super) fn traffic(pair: IlvPair) -> Report {
     let socket = Socket::Connected;
     let (protocol, ports) = (17, (40_000, 7));
     Report::Candidate { pair, protocol, ports, socket, inbound: false, nonce: None }
 }
 
 /// Address of a host at one of several locators.
-fn at(locator: u64, host: u64) -> Ilv {
+pub(super) fn at(locator: u64, host: u64) -> Ilv {
     Ilv::new(L64(0x2001_0db8_0100_0000 + (locator << 16)), Nid(0x0a00_0000_0100_0000 + host))
 }
 
