@@ -65,7 +65,10 @@ pub use plot::Chart;
 pub(crate) use recovery::{Scene, pause};
 pub use report::{Report, report};
 pub use rough::Rough;
-pub use stack::{Protocol as StackProtocol, StackLatency, StackThroughput, System as StackSystem};
+pub use stack::{
+    Protocol as StackProtocol, StackLatency, StackThroughput, System as StackSystem,
+    Version as StackVersion,
+};
 pub use state_cost::StateCost;
 pub use throughput::Throughput;
 

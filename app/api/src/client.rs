@@ -2,7 +2,7 @@ use crate::addresses::InterfaceAddresses;
 use crate::error::Error;
 use crate::event::{Event, EventsQuery};
 use crate::ilcc::Ilcc;
-use crate::page::{ContextsQuery, Place};
+use crate::page::{ContextsQuery, NumbersQuery, Place};
 use crate::path::{PathAnswer, PathRule, Paths, SpreadRequest, SwitchRequest, UnpinRequest};
 use crate::paths;
 use crate::sse::Decoder;
@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io;
+use std::mem;
 use std::path::PathBuf;
 use std::time::Duration;
 use tokio::net::UnixStream;
@@ -50,12 +51,8 @@ macro_rules! requests {
 requests! {
     /// Overview of the daemon.
     status() -> Status = paths::STATUS;
-    /// The correspondent cache of ILNP.
-    ilcc() -> Ilcc = paths::ILCC;
     /// The interfaces that lead to an ISP, and their addresses.
     addresses() -> Vec<InterfaceAddresses> = paths::ADDRESSES;
-    /// Paths of each context, and the rules in force.
-    paths() -> Paths = paths::PATHS;
     /// Moves contexts to a pair now.
     switch(request: SwitchRequest) -> PathAnswer = paths::SWITCH;
     /// Pins contexts to a pair, or to their current pair, while that pair works.
@@ -117,6 +114,55 @@ impl Client {
             contexts.extend(page);
             if is_last {
                 return Ok(contexts);
+            }
+        }
+    }
+
+    /// Asks for the paths of each context, page by page, and the rules in force.
+    ///
+    /// # Errors
+    /// The daemon does not answer or refuses, or its answer cannot be read.
+    pub async fn paths(&self) -> Result<Paths, Error> {
+        let list = |paths: &mut Paths| mem::take(&mut paths.contexts);
+        let (mut paths, contexts) = self.pages(paths::PATHS, list, |one| one.context).await?;
+        paths.contexts = contexts;
+        Ok(paths)
+    }
+
+    /// Asks for the correspondent cache of ILNP, page by page.
+    ///
+    /// # Errors
+    /// The daemon does not answer or refuses, or its answer cannot be read.
+    pub async fn ilcc(&self) -> Result<Ilcc, Error> {
+        let list = |ilcc: &mut Ilcc| mem::take(&mut ilcc.correspondents);
+        let (mut ilcc, correspondents) = self.pages(paths::ILCC, list, |one| one.session).await?;
+        ilcc.correspondents = correspondents;
+        Ok(ilcc)
+    }
+
+    /// Asks for each page of a list. Returns the last answer without its list, and the whole list. An entry that comes or
+    /// goes meanwhile may be missing.
+    async fn pages<T: DeserializeOwned, E>(
+        &self,
+        path: &str,
+        list: impl Fn(&mut T) -> Vec<E>,
+        number: impl Fn(&E) -> u32,
+    ) -> Result<(T, Vec<E>), Error> {
+        let mut all = Vec::new();
+        let mut query = NumbersQuery::default();
+        loop {
+            let mut answer: T = self.answer(&query.to_path(path), None).await?;
+            let page = list(&mut answer);
+            let last = page.last().map(&number);
+            // A daemon that knows no pages answers with the whole list each time.
+            if last <= query.after {
+                return Ok((answer, all));
+            }
+            let is_last = page.len() != query.limit();
+            query.after = last;
+            all.extend(page);
+            if is_last {
+                return Ok((answer, all));
             }
         }
     }
@@ -257,6 +303,22 @@ impl BlockingClient {
     /// The daemon does not answer or refuses, or its answer cannot be read.
     pub fn contexts(&self) -> Result<Vec<Context>, Error> {
         self.runtime.block_on(self.client.contexts())
+    }
+
+    /// Blocking form of [`Client::paths`].
+    ///
+    /// # Errors
+    /// The daemon does not answer or refuses, or its answer cannot be read.
+    pub fn paths(&self) -> Result<Paths, Error> {
+        self.runtime.block_on(self.client.paths())
+    }
+
+    /// Blocking form of [`Client::ilcc`].
+    ///
+    /// # Errors
+    /// The daemon does not answer or refuses, or its answer cannot be read.
+    pub fn ilcc(&self) -> Result<Ilcc, Error> {
+        self.runtime.block_on(self.client.ilcc())
     }
 
     /// Blocking form of [`Client::events`], as an iterator.

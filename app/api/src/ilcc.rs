@@ -17,7 +17,7 @@ pub struct Ilcc {
     pub max_sessions: u32,
     /// Locators that this node tells correspondents, the best first.
     pub locators: Vec<IlnpLocator>,
-    /// The entries, by number.
+    /// The entries of this page, by number.
     pub correspondents: Vec<Correspondent>,
 }
 

@@ -8,9 +8,9 @@
 //! | `GET /v1/status` | [`Status`] |
 //! | `GET /v1/contexts?limit=N&after=PLACE` ([`ContextsQuery`]) | list of [`Context`], at most [`MAX_PAGE`] of them |
 //! | `GET /v1/exclusion?peer=ADDRESS` ([`ExclusionQuery`]) | [`Excluded`], or `null` |
-//! | `GET /v1/ilcc` | [`Ilcc`] |
+//! | `GET /v1/ilcc?limit=N&after=NUMBER` ([`NumbersQuery`]) | [`Ilcc`], with at most [`MAX_PAGE`] correspondents |
 //! | `GET /v1/addresses` | list of [`InterfaceAddresses`] |
-//! | `GET /v1/paths` | [`Paths`] |
+//! | `GET /v1/paths?limit=N&after=NUMBER` ([`NumbersQuery`]) | [`Paths`], with at most [`MAX_PAGE`] contexts |
 //! | `POST /v1/paths/switch`, `/v1/paths/pin` ([`SwitchRequest`]) | [`PathAnswer`] |
 //! | `POST /v1/paths/unpin` ([`UnpinRequest`]) | [`PathAnswer`] |
 //! | `POST /v1/paths/spread` ([`SpreadRequest`]) | [`PathAnswer`] |
@@ -43,7 +43,7 @@ pub use ilcc::{
     Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, LocatorValidity,
     RemoteLocator, SessionCounts, SessionState,
 };
-pub use page::{ContextsQuery, MAX_PAGE, Place};
+pub use page::{ContextsQuery, MAX_PAGE, NumbersQuery, Place};
 pub use path::{
     ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,
     PathState, Paths, Preference, Scope, SpreadRequest, SwitchRequest, UnpinRequest,
@@ -85,11 +85,11 @@ pub mod paths {
     pub const CONTEXTS: &str = "/v1/contexts";
     /// `GET`: [`Excluded`](crate::Excluded) or `null`, with [`ExclusionQuery`](crate::ExclusionQuery).
     pub const EXCLUSION: &str = "/v1/exclusion";
-    /// `GET`: [`Ilcc`](crate::Ilcc).
+    /// `GET`: [`Ilcc`](crate::Ilcc), with [`NumbersQuery`](crate::NumbersQuery).
     pub const ILCC: &str = "/v1/ilcc";
     /// `GET`: list of [`InterfaceAddresses`](crate::InterfaceAddresses).
     pub const ADDRESSES: &str = "/v1/addresses";
-    /// `GET`: [`Paths`](crate::Paths).
+    /// `GET`: [`Paths`](crate::Paths), with [`NumbersQuery`](crate::NumbersQuery).
     pub const PATHS: &str = "/v1/paths";
     /// `POST`: [`SwitchRequest`](crate::SwitchRequest).
     pub const SWITCH: &str = "/v1/paths/switch";

@@ -35,6 +35,35 @@ impl ContextsQuery {
     }
 }
 
+/// Query of `GET /v1/paths` and `GET /v1/ilcc`: one page of a list in order of the numbers of its entries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumbersQuery {
+    /// Largest number of entries: 1 at least, [`MAX_PAGE`] by default and at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<usize>,
+    /// Number of the last entry of the page before. None: the first page.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub after: Option<u32>,
+}
+
+impl NumbersQuery {
+    /// Largest number of entries in the answer.
+    #[must_use]
+    pub fn limit(&self) -> usize {
+        self.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE)
+    }
+
+    /// Request of this page of the list at `path`.
+    #[must_use]
+    pub fn to_path(&self, path: &str) -> String {
+        let limit = self.limit.map(|limit| format!("limit={limit}"));
+        let after = self.after.map(|after| format!("after={after}"));
+        let query = [limit, after].into_iter().flatten().collect::<Vec<_>>().join("&");
+        let separator = if query.is_empty() { "" } else { "?" };
+        format!("{path}{separator}{query}")
+    }
+}
+
 /// Place of an entry in the list of contexts: `ID,ULID,ULID`, our ULID first. Entries without a number come last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -89,7 +118,7 @@ impl From<Place> for String {
     }
 }
 
-/// Largest number of entries in one answer to `GET /v1/contexts`, about 1 MB.
+/// Largest number of entries in one answer to `GET /v1/contexts`, `/v1/paths` and `/v1/ilcc`, about 1 MB.
 pub const MAX_PAGE: usize = 1000;
 
 #[cfg(test)]
@@ -109,5 +138,14 @@ mod tests {
     fn no_answer_is_longer_than_a_page() {
         let asked = |limit| ContextsQuery { limit, after: None }.limit();
         assert_eq!([None, Some(5), Some(1 << 20)].map(asked), [MAX_PAGE, 5, MAX_PAGE]);
+        let asked = |limit| NumbersQuery { limit, after: None }.limit();
+        assert_eq!([None, Some(0), Some(1 << 20)].map(asked), [MAX_PAGE, 1, MAX_PAGE]);
+    }
+
+    #[test]
+    fn a_page_by_numbers_is_asked_for_by_its_path() {
+        let asked = |limit, after| NumbersQuery { limit, after }.to_path("/v1/paths");
+        assert_eq!(asked(None, None), "/v1/paths");
+        assert_eq!(asked(Some(5), Some(7)), "/v1/paths?limit=5&after=7");
     }
 }

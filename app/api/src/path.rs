@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// Answer to `GET /v1/paths`: paths of each context, and the rules in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paths {
-    /// Established contexts, by number.
+    /// Established contexts of this page, by number.
     pub contexts: Vec<ContextPaths>,
     /// Rules in force, the most specific first.
     #[serde(default)]

@@ -12,7 +12,7 @@ pub(crate) use addr::{
 #[cfg(feature = "dns")]
 pub(crate) use ilnp::{DnsRecordsArgs, IlnpCommand, IlnpRecordsArgs, LookupArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
-pub(crate) use stack::{AddressForm, StackCommand, WireArgs};
+pub(crate) use stack::{AddressForm, DemoArgs, StackCommand, WireArgs};
 pub(crate) use stack_control::{
     EchoArgs, FetchArgs, HttpdArgs, NcArgs, NetstatArgs, PingArgs, ShowStackArgs, UpArgs,
 };

@@ -51,10 +51,13 @@ impl Daemon {
         }
         let view = self.host.view();
         let is_there = |ifindex: &&u32| view.uplink(**ifindex).is_some_and(|one| one.carrier);
-        for ifindex in self.failing.difference(&failing).filter(is_there) {
+        let unsteady = self.host.unsteady_uplinks();
+        let avoided = &failing | &unsteady;
+        let before = &self.failing | &self.unsteady;
+        for ifindex in before.difference(&avoided).filter(is_there) {
             self.tell_uplink(EventKind::UplinkBack, &name(ifindex), "is for new connections again");
         }
-        self.failing = failing;
+        (self.failing, self.unsteady) = (failing, unsteady);
     }
 
     pub(crate) fn on_echo(&mut self, echo: std::io::Result<Echo>) -> anyhow::Result<()> {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use moorline_api::{
-    ErrorBody, EventKind, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths, Scope,
-    SpreadRequest, SwitchRequest, UnpinRequest,
+    ErrorBody, EventKind, NumbersQuery, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths,
+    Scope, SpreadRequest, SwitchRequest, UnpinRequest,
 };
 use moorline_contexts::{Cause, Event, EventKind as Kind, Placed, Refusal};
 use moorline_types::{ContextId, LocatorPair, Prefix};
@@ -96,9 +96,14 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn paths(&self) -> Paths {
-        let ids = self.host.shim6().contexts().filter(|context| context.established.is_some());
-        Paths { contexts: ids.map(|view| self.paths_of(&view)).collect(), rules: self.rules() }
+    /// Returns a page of the paths of contexts, and the rules in force.
+    pub(crate) fn paths(&self, query: NumbersQuery) -> Paths {
+        let all = self.host.shim6().contexts_after(query.after.map(ContextId));
+        let established = all.filter(|context| context.established.is_some()).take(query.limit());
+        Paths {
+            contexts: established.map(|view| self.paths_of(&view)).collect(),
+            rules: self.rules(),
+        }
     }
 
     pub(crate) fn switch(&mut self, request: SwitchRequest, who: Who) -> Granted {

@@ -14,8 +14,8 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use moorline_api::{
-    ContextsQuery, Down, ErrorBody, Event, EventKind, EventsQuery, ExclusionQuery, SOCKET_GROUP,
-    paths,
+    ContextsQuery, Down, ErrorBody, Event, EventKind, EventsQuery, ExclusionQuery, NumbersQuery,
+    SOCKET_GROUP, paths,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -54,7 +54,7 @@ pub(crate) fn start(args: &Args, events: Events) -> anyhow::Result<mpsc::Receive
         .route(paths::EXCLUSION, get(exclusion))
         .route(paths::ILCC, get(ilcc))
         .route(paths::ADDRESSES, view(Daemon::interface_addresses))
-        .route(paths::PATHS, view(Daemon::paths))
+        .route(paths::PATHS, get(paths_of_contexts))
         .route(paths::SWITCH, change(Daemon::switch))
         .route(paths::PIN, change(Daemon::pin))
         .route(paths::UNPIN, change(Daemon::unpin))
@@ -120,6 +120,13 @@ async fn contexts(State(shared): State<Shared>, Query(query): Query<ContextsQuer
     answer(&shared, move |daemon| daemon.contexts(query)).await
 }
 
+async fn paths_of_contexts(
+    State(shared): State<Shared>,
+    Query(query): Query<NumbersQuery>,
+) -> Response {
+    answer(&shared, move |daemon| daemon.paths(query)).await
+}
+
 async fn exclusion(State(shared): State<Shared>, Query(query): Query<ExclusionQuery>) -> Response {
     answer(&shared, move |daemon| daemon.exclusion(query.peer)).await
 }
@@ -157,9 +164,13 @@ fn change<T: DeserializeOwned + Send + 'static>(
 
 /// Serves the correspondent cache. A user who knows nonces can send as a correspondent, so members of the group do not
 /// get them.
-async fn ilcc(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
+async fn ilcc(
+    State(shared): State<Shared>,
+    Query(query): Query<NumbersQuery>,
+    ConnectInfo(who): Asker,
+) -> Response {
     let with_nonces = who.uid == 0;
-    answer(&shared, move |daemon| daemon.ilcc(with_nonces)).await
+    answer(&shared, move |daemon| daemon.ilcc(query, with_nonces)).await
 }
 
 type Asker = ConnectInfo<Who>;

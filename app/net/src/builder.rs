@@ -4,6 +4,7 @@ use std::time::Instant as Clock;
 
 use moorline_ip::Mac;
 use moorline_stack::address;
+use moorline_stack::ip4;
 use moorline_stack::stack::{Config, Stack, WireConfig};
 use moorline_types::Instant;
 use moorline_wires::{Wire, WireSpec};
@@ -24,8 +25,9 @@ use crate::{Host, Interface};
 /// ```
 #[derive(Debug)]
 pub struct Builder {
-    wires: Vec<(String, Wire)>,
+    wires: Vec<(String, Wire, Option<ip4::Config>)>,
     mac: Option<Mac>,
+    ip4: Option<ip4::Config>,
     mtu: Option<u32>,
     mode: address::Mode,
     is_optimistic: bool,
@@ -45,6 +47,7 @@ impl Builder {
         Self {
             wires: Vec::new(),
             mac: None,
+            ip4: None,
             mtu: None,
             mode: address::Mode::Stable,
             is_optimistic: false,
@@ -67,7 +70,7 @@ impl Builder {
     /// Adds an open wire. `name` is for people.
     #[must_use]
     pub fn wire(mut self, name: &str, wire: Wire) -> Self {
-        self.wires.push((name.to_owned(), wire));
+        self.wires.push((name.to_owned(), wire, self.ip4.take()));
         self
     }
 
@@ -75,6 +78,13 @@ impl Builder {
     #[must_use]
     pub const fn mac(mut self, mac: Mac) -> Self {
         self.mac = Some(mac);
+        self
+    }
+
+    /// Gives the next wire an IPv4 address. Sockets have IPv4 addresses as v4-mapped ones: `::ffff:192.0.2.1`.
+    #[must_use]
+    pub const fn ipv4(mut self, config: ip4::Config) -> Self {
+        self.ip4 = Some(config);
         self
     }
 
@@ -123,14 +133,14 @@ impl Builder {
         getrandom::fill(&mut seed)?;
         let stack = Stack::new(self.config, seed, Instant::ZERO);
         let shared = Arc::new(Shared::new(stack, Clock::now()));
-        for (name, wire) in self.wires {
+        for (name, wire, ip4) in self.wires {
             let mtu = self.mtu.unwrap_or_else(|| wire.mtu());
             let addressing = address::Config {
                 mode: self.mode,
                 optimistic: self.is_optimistic,
                 ..address::Config::new(wire.mac())
             };
-            add_wire(&shared, WireConfig { mtu, addressing }, name, wire)?;
+            add_wire(&shared, WireConfig { mtu, addressing, ip4 }, name, wire)?;
         }
         let timers = Arc::clone(&shared);
         tokio::spawn(async move { timers.keep_time().await });

@@ -71,12 +71,13 @@ impl Host {
         &self.0.0
     }
 
-    /// Waits until the host has an address for other links than its own. Returns at once if there is one.
+    /// Waits until the host has an IPv6 address for other links than its own. Returns at once if there is one.
     pub async fn address(&self) -> Ipv6Addr {
         let mut events = self.events();
         loop {
-            if let Some(address) = self.addresses().first() {
-                return *address;
+            let mut addresses = self.addresses().into_iter();
+            if let Some(address) = addresses.find(|address| address.to_ipv4_mapped().is_none()) {
+                return address;
             }
             match events.recv().await {
                 Ok(_) | Err(RecvError::Lagged(_)) => {}
@@ -86,7 +87,7 @@ impl Host {
         }
     }
 
-    /// The addresses for other links that new connections may have.
+    /// The addresses for other links that new connections may have. An IPv4 address is v4-mapped.
     #[must_use]
     pub fn addresses(&self) -> Vec<Ipv6Addr> {
         let rows = self.netstat().addresses.into_iter();
@@ -167,12 +168,12 @@ impl std::fmt::Debug for Host {
     }
 }
 
-/// The IPv6 address and the port. The host has no other addresses.
+/// The IPv6 address and the port. An IPv4 address is v4-mapped.
 pub(crate) fn v6(address: SocketAddr) -> io::Result<(Ipv6Addr, u16)> {
     match address.ip() {
         IpAddr::V6(ip) => Ok((ip, address.port())),
         IpAddr::V4(ip) => {
-            let text = format!("{ip} is an IPv4 address, and the host has IPv6 only");
+            let text = format!("{ip} is an IPv4 address: give ::ffff:{ip}");
             Err(io::Error::new(io::ErrorKind::Unsupported, text))
         }
     }

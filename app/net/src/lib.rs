@@ -46,6 +46,7 @@ pub use builder::Builder;
 pub use host::{Event, Host, Interface};
 pub use moorline_ip::Mac;
 pub use moorline_stack::address::Mode as AddressMode;
+pub use moorline_stack::ip4::Config as Ipv4Config;
 pub use moorline_stack::socket::Error;
 pub use moorline_stack::stack::{EchoReply, Event as StackEvent, Netstat, WireId};
 pub use moorline_stack::tcp::{Flow, State as TcpState};

@@ -11,5 +11,5 @@ mod server;
 mod throughput;
 
 pub use latency::StackLatency;
-pub use network::{Protocol, System};
+pub use network::{Protocol, System, Version};
 pub use throughput::StackThroughput;

@@ -9,7 +9,8 @@ use moorline_cga::Sec;
 use moorline_lab::demo::Protocol;
 use moorline_lab::experiment::{
     self, AddrCost, Art, Experiment, FloodCost, IlccStudy, IlnpFlood, LocalEvent, Negotiation,
-    PeerFlow, Peers, PlaneName, PolicyName, Results, Security, StateCost, Throughput, Watch,
+    PeerFlow, Peers, PlaneName, PolicyName, Results, Security, StackLatency, StackThroughput,
+    StateCost, Throughput, Watch,
 };
 use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;
@@ -257,6 +258,34 @@ fn throughput_holds_both_states_against_a_path_without_moorline() {
         assert!(json[name].as_f64().unwrap() > 0.0, "{json}");
         assert!(json[format!("{name}_spread")]["p95"].is_number(), "{json}");
     }
+}
+
+#[test]
+fn the_tables_of_the_host_stack_have_a_ratio_for_each_case() {
+    let time = Duration::from_millis(100);
+    let latency = StackLatency { sizes: vec![64], time, rounds: 1, ..StackLatency::default() };
+    if common::is_skipped("stack-latency", &latency.obstacles()) {
+        return;
+    }
+    let (results, notes) = run(&latency);
+    assert_eq!((results.points.len(), notes.done.last()), (8, Some(&1.0)), "two of each");
+    for point in &results.points {
+        assert!(point["of_linux"].as_f64() > Some(0.0), "{point}");
+        assert!(point["of_ipv4"].as_f64() > Some(0.0), "{point}");
+    }
+    let throughput = StackThroughput {
+        tcp_sizes: vec![8192],
+        udp_sizes: vec![1024],
+        time,
+        rounds: 1,
+        ..StackThroughput::default()
+    };
+    let (results, _) = run(&throughput);
+    assert_eq!(results.points.len(), 8, "two systems, protocols and directions");
+    assert!(
+        results.points.iter().all(|point| point["of_linux"].as_f64() > Some(0.0)),
+        "{results:?}"
+    );
 }
 
 #[test]

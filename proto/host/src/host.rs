@@ -13,6 +13,7 @@ use moorline_wire::{MessageType, Packet};
 use crate::batch::Batch;
 use crate::doubts::Doubts;
 use crate::effect::Effect;
+use crate::flaps::Flaps;
 use crate::following::Following;
 use crate::health::Health;
 use crate::moved::MovedPairs;
@@ -32,6 +33,7 @@ pub struct Host {
     pub(crate) following: Following,
     pub(crate) health: Health,
     pub(crate) doubts: Doubts,
+    pub(crate) flaps: Flaps,
     /// Number by which peers take turns to be asked about uplinks.
     pub(crate) turns: usize,
     /// Whether other uplinks fail than before, and nobody has been told yet.
@@ -68,6 +70,7 @@ impl Host {
             following: Following::default(),
             health: Health::new(Vec::new(), [0; 32]),
             doubts: Doubts::default(),
+            flaps: Flaps::default(),
             turns: 0,
             is_health_due: false,
             preferred: None,

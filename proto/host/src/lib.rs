@@ -21,6 +21,7 @@
 //! | `following` | keeps rules, addresses, programs and proofs in step with the view |
 //! | `health` | uplinks that carry nothing, found by hosts of the operator's choice |
 //! | `doubts` | uplinks that carry nothing, found by peers of contexts |
+//! | `flaps` | uplinks whose carrier comes and goes |
 //! | `uplinks` | moves new connections and sessions away from uplinks that carry nothing |
 //! | `batch` | puts outputs of the protocols in an order in which no packet takes a wrong path |
 //! | `routing` | the view, and the route of each moved pair |
@@ -44,6 +45,7 @@ mod batch;
 mod detours;
 mod doubts;
 mod effect;
+mod flaps;
 mod following;
 mod health;
 mod host;

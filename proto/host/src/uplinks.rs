@@ -1,7 +1,8 @@
 //! Uplinks that carry nothing, by all kinds of evidence: new connections and sessions leave them.
 //!
 //! If the operator has chosen hosts, they are asked ([`health`](crate::health)). Otherwise peers of contexts are
-//! asked, and lost routers count ([`doubts`](crate::doubts)).
+//! asked, and lost routers count ([`doubts`](crate::doubts)). New connections also stay away from an uplink whose carrier
+//! comes and goes ([`flaps`](crate::flaps)).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -53,6 +54,24 @@ impl Host {
         failing
     }
 
+    /// Interface indices of the uplinks whose carrier has come back after several losses, and has to stay for a while
+    /// before new connections take the uplink.
+    #[must_use]
+    pub fn unsteady_uplinks(&self) -> BTreeSet<u32> {
+        self.flaps.unsteady()
+    }
+
+    /// The default route for new connections ([`preferred`]). An unsteady uplink is better than one that carries nothing,
+    /// and worse than others.
+    fn preferred_now(&self) -> Option<(u32, DefaultRoute)> {
+        let (view, failing) = (&self.routing.view, self.failing_uplinks());
+        let avoided = &failing | &self.flaps.unsteady();
+        let is_steady =
+            |ifindex: u32| view.uplink(ifindex).is_some() && !is_avoided(view, &avoided, ifindex);
+        let has_steady = view.default_ways().iter().any(|(ifindex, _)| is_steady(*ifindex));
+        preferred(view, if has_steady { &avoided } else { &failing })
+    }
+
     /// The uplink of new connections without a source address. `None` if there is none, or if they go by another
     /// interface, for example of a VPN. New connections take an uplink that carries nothing if its router answers and
     /// no copy of another default route can come before its own: if that has metric 1, or if no other uplink has one
@@ -60,7 +79,7 @@ impl Host {
     #[must_use]
     pub fn uplink_for_new(&self) -> Option<&Uplink> {
         let view = &self.routing.view;
-        let preferred = preferred(view, &self.failing_uplinks());
+        let preferred = self.preferred_now();
         let ways = view.default_ways();
         // The kernel passes over a router that does not answer, whatever the metric of the route.
         let is_taken = |&(ifindex, _): &(u32, _)| !self.doubts.has_lost_router(ifindex);
@@ -69,24 +88,27 @@ impl Host {
     }
 
     pub(crate) fn follow_health(&mut self, now: Instant) {
-        let is_other = self.health.follow(&self.routing.view, now);
+        let mut is_other = self.health.follow(&self.routing.view, now);
+        is_other |= self.flaps.follow(&self.routing.view, now);
         let view = &self.routing.view;
         self.doubts.follow(|ifindex| view.uplink(ifindex).is_some_and(|uplink| uplink.carrier));
         // The kernel may have removed a copy of a default route with its uplink.
-        let wanted = preferred(&self.routing.view, &self.failing_uplinks());
+        let wanted = self.preferred_now();
         if is_other || wanted.is_some() || self.preferred.is_some() {
             self.set_preferred(wanted, now);
         }
     }
 
     pub(crate) fn poll_health(&self) -> Option<Instant> {
-        let all = [self.health.poll_timeout(), self.doubts.poll_timeout(), self.preferred];
-        all.into_iter().flatten().min()
+        let asked = [self.health.poll_timeout(), self.doubts.poll_timeout()];
+        let all = [self.flaps.poll_timeout(), self.preferred];
+        asked.into_iter().chain(all).flatten().min()
     }
 
     pub(crate) fn handle_health_timeout(&mut self, now: Instant) {
         let (requests, mut is_changed) = self.health.handle_timeout(now);
         self.effects.extend(requests);
+        is_changed |= self.flaps.handle_timeout(now);
         for _ in 0..ROUNDS {
             self.ask_others(now);
             is_changed |= self.ask_peers(now);
@@ -117,7 +139,7 @@ impl Host {
 
     /// Sets the default route that comes first, and removes others. The route expires if it is not set again.
     fn prefer_route(&mut self, now: Instant) {
-        self.set_preferred(preferred(&self.routing.view, &self.failing_uplinks()), now);
+        self.set_preferred(self.preferred_now(), now);
     }
 
     fn set_preferred(&mut self, wanted: Option<(u32, DefaultRoute)>, now: Instant) {

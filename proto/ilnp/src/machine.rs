@@ -226,7 +226,17 @@ impl Machine {
 
     /// Views of all sessions in the correspondent cache, by slot.
     pub fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
-        self.ilcc.iter().map(move |(id, pair, session)| SessionView {
+        self.sessions_after(None, now)
+    }
+
+    /// Views of the sessions behind this slot, or of all sessions, by slot.
+    pub fn sessions_after(
+        &self,
+        slot: Option<SessionId>,
+        now: Instant,
+    ) -> impl Iterator<Item = SessionView> + '_ {
+        let sessions = self.ilcc.iter().filter(move |(id, ..)| Some(*id) > slot);
+        sessions.map(move |(id, pair, session)| SessionView {
             id,
             pair,
             wire: session.wire_pair(pair),

@@ -71,12 +71,22 @@ pub const fn is_unicast(address: Ipv6Addr) -> bool {
     !(address.is_multicast() || address.is_unspecified() || address.is_loopback())
 }
 
+/// Number of the network that bounds count as one party: the /64 of an IPv6 address, or one IPv4 address if the address is
+/// v4-mapped.
+#[must_use]
+pub fn party(address: Ipv6Addr) -> u64 {
+    let v4 = address.to_ipv4_mapped().map(|v4| V4_PARTIES | u64::from(v4.to_bits()));
+    v4.unwrap_or_else(|| u64::try_from(address.to_bits() >> 64).unwrap_or_default())
+}
+
 /// The group of all nodes on the link.
 pub const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// The group of all routers on the link.
 pub const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 /// The group of all routers that know MLDv2 (RFC 3810 s5.2.14).
 pub const ALL_MLDV2_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 0x16);
+/// Above the numbers of IPv4 parties. `0:ffff::/32` is no prefix of IPv6 hosts.
+const V4_PARTIES: u64 = 0xffff << 32;
 const SOLICITED_NODE_PREFIX: u128 = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 1, 0xff00, 0).to_bits();
 
 #[cfg(test)]
@@ -121,6 +131,15 @@ mod tests {
         let group = solicited_node(address("4037::1:800:200e:8c6c"));
         assert_eq!(group, address("ff02::1:ff0e:8c6c"));
         assert!(is_solicited_node(group) && !is_solicited_node(ALL_NODES));
+    }
+
+    #[test]
+    fn a_64_bit_prefix_is_a_party_and_so_is_an_ipv4_address() {
+        let party = |text| party(address(text));
+        assert_eq!(party("2001:db8::1"), party("2001:db8::2"));
+        assert_ne!(party("2001:db8::1"), party("2001:db8:0:1::1"));
+        assert_ne!(party("::ffff:192.0.2.1"), party("::ffff:192.0.2.2"));
+        assert_ne!(party("::ffff:0.0.0.1"), party("::1"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Codecs for Ethernet, IPv6 and its extension headers, ICMPv6, Neighbor Discovery, MLD and UDP.
+//! Codecs for Ethernet, IPv6 and its extension headers, ICMPv6, Neighbor Discovery, MLD and UDP, and for IPv4, ARP and ICMP.
 //!
 //! | module | concern |
 //! |---|---|
@@ -9,7 +9,9 @@
 //! | [`icmp`] | ICMPv6 messages (RFC 4443) |
 //! | [`nd`] | Neighbor Discovery (RFC 4861, 4191, 8106, 3971 s5.3.2) |
 //! | [`mld`] | Multicast Listener Discovery, versions 1 and 2 (RFC 2710, 3810) |
-//! | [`udp`] | UDP over IPv6 |
+//! | [`udp`] | UDP |
+//! | [`ip4`], [`icmp4`] | the IPv4 header (RFC 791), ICMP messages (RFC 792) |
+//! | [`arp`] | ARP (RFC 826) |
 //! | [`address`] | addresses and groups with a meaning, and their scopes |
 //! | [`PacketBuf`] | a packet with room in front of it |
 //!
@@ -21,12 +23,15 @@
 extern crate alloc;
 
 pub mod address;
+pub mod arp;
 mod buffer;
 mod checksum;
 pub mod ethernet;
 pub mod extension;
 pub mod header;
 pub mod icmp;
+pub mod icmp4;
+pub mod ip4;
 pub mod ip6;
 mod malformed;
 pub mod mld;

@@ -5,7 +5,7 @@ use core::fmt;
 pub enum Malformed {
     /// The octets end before the message does.
     Truncated,
-    /// The version is not 6.
+    /// The version is not the one of the header: 6, or 4.
     Version,
     /// A length field contradicts the message.
     Length,
@@ -25,7 +25,7 @@ impl fmt::Display for Malformed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Truncated => "the message is truncated",
-            Self::Version => "the version is not 6",
+            Self::Version => "the version of IP is wrong",
             Self::Length => "a length is wrong",
             Self::Checksum => "the checksum is wrong",
             Self::HopLimit => "the hop limit is wrong",

@@ -1,4 +1,6 @@
-//! UDP over IPv6 (RFC 768, RFC 8200 s8.1).
+//! UDP (RFC 768, RFC 8200 s8.1).
+//!
+//! Datagrams over IPv4 have v4-mapped addresses here. Their checksum is the one of IPv4: both pseudo-headers have equal sums.
 
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
@@ -23,7 +25,7 @@ impl<'a> Datagram<'a> {
     ///
     /// # Errors
     /// [`Malformed::Length`] if the length is shorter than the header or longer than the octets;
-    /// [`Malformed::Checksum`] if the checksum is wrong or zero (RFC 8200 s8.1).
+    /// [`Malformed::Checksum`] if the checksum is wrong, or zero over IPv6 (RFC 8200 s8.1).
     //= rfc8200#8.1-4
     #[inline]
     pub fn parse(
@@ -36,8 +38,11 @@ impl<'a> Datagram<'a> {
         let [len, sum] = [reader.u16()?, reader.u16()?];
         let datagram = octets.get(..len.into()).ok_or(Malformed::Length)?;
         let payload = datagram.get(LEN..).ok_or(Malformed::Length)?;
-        // RFC 8200 s8.1: "IPv6 receivers must discard UDP packets containing a zero checksum".
-        if sum == 0 || upper_layer_checksum(source, destination, UDP, datagram) != 0 {
+        // RFC 768: zero "means that the transmitter generated no checksum". RFC 8200 s8.1: "IPv6 receivers must discard UDP
+        // packets containing a zero checksum".
+        let has_none = sum == 0 && source.to_ipv4_mapped().is_some();
+        let is_wrong = || sum == 0 || upper_layer_checksum(source, destination, UDP, datagram) != 0;
+        if !has_none && is_wrong() {
             return Err(Malformed::Checksum);
         }
         Ok(Self { source_port, destination_port, payload })
@@ -80,6 +85,7 @@ const CHECKSUM_AT: usize = 6;
 mod tests {
     use super::*;
     use alloc::vec;
+    use core::net::Ipv4Addr;
 
     const A: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
     const B: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
@@ -117,6 +123,21 @@ mod tests {
         let mut out = Vec::new();
         assert_eq!(datagram.emit(A, B, &mut out), Err(Malformed::Length));
         assert!(out.is_empty());
+    }
+
+    #[test]
+    fn over_ipv4_a_checksum_of_zero_is_none_and_others_are_those_of_ipv4() {
+        let [a, b] = [[192, 0, 2, 1], [192, 0, 2, 2]].map(|it| Ipv4Addr::from(it).to_ipv6_mapped());
+        let mut out = Vec::new();
+        let datagram = Datagram { source_port: 1, destination_port: 2, payload: &[] };
+        datagram.emit(a, b, &mut out).expect("datagram");
+        // RFC 768, by hand: 0xc000 + 0x0201 + 0xc000 + 0x0202 + 17 + 8 + 1 + 2 + 8 = 0x1 8427, folded 0x8428.
+        assert_eq!(out[6..8], [0x7b, 0xd7]);
+        assert_eq!(Datagram::parse(a, b, &out), Ok(datagram));
+        out[6..8].fill(0);
+        assert_eq!(Datagram::parse(a, b, &out), Ok(datagram));
+        out[7] = 1;
+        assert_eq!(Datagram::parse(a, b, &out), Err(Malformed::Checksum));
     }
 
     //= rfc8200#8.1-3 (test)

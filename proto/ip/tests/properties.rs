@@ -2,11 +2,13 @@
 
 use std::net::Ipv6Addr;
 
+use moorline_ip::arp::Arp;
 use moorline_ip::icmp::{Echo, Error, Icmp, Kind};
+use moorline_ip::ip4::Ip4;
 use moorline_ip::mld::{Query, Report};
 use moorline_ip::nd::Message;
 use moorline_ip::udp::Datagram;
-use moorline_ip::{Header, extension, fill_icmp_checksum};
+use moorline_ip::{Header, extension, fill_icmp_checksum, icmp4};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -40,12 +42,38 @@ proptest! {
     #[test]
     fn nothing_panics(octets in vec(any::<u8>(), 0..200)) {
         let _ = Header::parse(&octets);
+        let _ = Arp::parse(&octets);
+        let _ = icmp4::Message::parse(&octets);
+        if let Ok(header) = Ip4::read(&octets) {
+            prop_assert!(header.options(&octets).count() <= 40);
+        }
         let _ = Datagram::parse(ROUTER, HOST, &octets);
         let _ = extension::Routing::parse(&octets);
         let _ = extension::Fragment::parse(&octets);
         if let Ok(options) = extension::Options::parse(&octets) {
             prop_assert!(options.iter().count() <= octets.len());
         }
+    }
+
+    #[test]
+    fn ipv4_headers_and_messages_with_right_checksums_are_read_without_a_panic(
+        mut octets in vec(any::<u8>(), 20..80), kind in 0_u8..20,
+    ) {
+        octets[0] = 0x40 | octets[0] & 0x0f;
+        octets[2..4].copy_from_slice(&20_u16.to_be_bytes());
+        let len = usize::from(octets[0] & 0x0f) * 4;
+        if let Some(header) = octets.get_mut(..len) {
+            moorline_ip::fill(header, 10, moorline_ip::checksum);
+        }
+        if let Ok(header) = Ip4::parse(&octets) {
+            prop_assert_eq!(Ip4::parse(&header.octets()), Ok(header));
+        }
+        octets[0] = kind;
+        moorline_ip::fill(&mut octets, 2, moorline_ip::checksum);
+        let message = icmp4::Message::parse(&octets).expect("right checksum");
+        let mut written = vec![];
+        message.emit(&mut written);
+        prop_assert_eq!(icmp4::Message::parse(&written), Ok(message));
     }
 
     #[test]

@@ -197,6 +197,14 @@ impl PathMonitor {
         }
     }
 
+    /// Ends the rest or the round that is running: the next traffic begins a round.
+    pub(crate) fn begin_anew(&mut self) {
+        match self.round {
+            Round::Resting | Round::Checking => self.round = Round::Awaiting,
+            Round::Off | Round::Awaiting | Round::Asking => {}
+        }
+    }
+
     pub(crate) fn past(&self) -> Option<&Past> {
         self.past.as_deref()
     }

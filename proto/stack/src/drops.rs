@@ -20,7 +20,7 @@ named_enum! {
         TooManyHeaders => "too-many-headers",
         /// The packet has an option that is unknown and forbids its processing.
         UnknownOption => "unknown-option",
-        /// The packet has a routing header that the host does not process.
+        /// The packet has a routing header that the host does not process, or a source route of IPv4.
         RoutingHeader => "routing-header",
         /// No protocol has the number of the upper layer.
         UnknownProtocol => "unknown-protocol",
@@ -32,7 +32,7 @@ named_enum! {
         Sequence => "sequence",
         /// A half-open connection got no answer, or made room for another one.
         HalfOpen => "half-open",
-        /// A fragment overlaps another one (RFC 5722).
+        /// A fragment overlaps another one (RFC 5722; so it is with IPv4 here).
         FragmentOverlap => "fragment-overlap",
         /// A fragment is not valid by its lengths.
         FragmentLength => "fragment-length",
@@ -44,7 +44,7 @@ named_enum! {
         FragmentLimit => "fragment-limit",
         /// A message of Neighbor Discovery came in fragments (RFC 6980).
         FragmentedDiscovery => "fragmented-discovery",
-        /// The cache of neighbors is full.
+        /// The cache of neighbors, by Neighbor Discovery or ARP, is full.
         NeighborLimit => "neighbor-limit",
         /// The queue of packets for an unresolved neighbor is full.
         NeighborQueue => "neighbor-queue",

@@ -116,6 +116,14 @@ impl Errors {
         Ok(Report { destination: header.source, source, error })
     }
 
+    /// Says whether the rate allows an error to this address, whatever the error is.
+    ///
+    /// # Errors
+    /// [`Drop::ErrorRate`]: it does not.
+    pub fn allow_error(&mut self, to: Ipv6Addr, now: Instant) -> Result<(), Drop> {
+        self.errors.take(to, now)
+    }
+
     /// Says whether the host answers an Echo Request from `source` to `destination`.
     ///
     /// # Errors

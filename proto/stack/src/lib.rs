@@ -15,6 +15,7 @@
 //! | `reassembly`, `fragment` | fragments (RFC 8200 s4.5, 5722, 6946, 7739) |
 //! | `chain` | extension headers of a packet that came in, and their options (RFC 8200 s4, 8504 s5.3) |
 //! | `error` | errors that this host sends, and their rate (RFC 4443 s2.4) |
+//! | `ip4` | IPv4 beside IPv6: ARP, fragments (RFC 791, 826, 1122) |
 //! | `udp`, `tcp`, `port`, `socket` | sockets, their ports and errors |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,6 +28,7 @@ pub mod chain;
 mod drops;
 pub mod error;
 pub mod fragment;
+pub mod ip4;
 pub mod mld;
 pub mod neighbor;
 pub mod port;

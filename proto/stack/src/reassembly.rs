@@ -6,6 +6,8 @@
 //! so the fragments that follow are refused too (RFC 5722 s4). A fragment that is a whole packet touches no datagram
 //! (RFC 6946 s4).
 //!
+//! Fragments of IPv4 come as IPv6 fragments with v4-mapped addresses, and an IPv4 address counts as a /64 of its own.
+//!
 //! # Limits
 //!
 //! All datagrams together take [`MAX_MEMORY`] at most, with what the tables take, and a source has [`MAX_OF_SOURCE`]

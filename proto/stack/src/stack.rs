@@ -10,6 +10,7 @@
 //!        frames of the wires
 //! ```
 
+mod beneath;
 mod config;
 mod discovery;
 mod event;
@@ -17,6 +18,7 @@ mod flow;
 mod gather;
 mod icmp;
 mod input;
+mod ip4;
 mod names;
 mod netstat;
 mod output;
@@ -24,13 +26,14 @@ mod ping;
 mod sockets;
 mod wire;
 
+pub use beneath::{Carried, WireView};
 pub use config::{Config, WireConfig};
 pub use event::{EchoReply, Event};
 pub use input::Arrival;
 pub use netstat::{AddressRow, NeighborRow, Netstat, PrefixRow, RouteRow};
 pub use wire::WireId;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -52,7 +55,7 @@ use gather::Gathered;
 use ping::Pings;
 use wire::Wire;
 
-/// An IPv6 host.
+/// An IPv6 host, with IPv4 beside it if a wire has an address of IPv4.
 ///
 /// Each input may cause outputs. After an input, poll [`Stack::poll_frame`] and [`Stack::poll_event`] until they return
 /// `None`; then wait for the next input, or until [`Stack::poll_timeout`].
@@ -91,6 +94,8 @@ pub struct Stack {
     memory: Option<PacketBuf>,
     /// Time of the last packet since the machines were asked what they want; `None` if they want nothing.
     unsettled: Option<Instant>,
+    /// Pairs of addresses (source, destination) whose packets leave with other addresses.
+    carried: BTreeMap<(Ipv6Addr, Ipv6Addr), Carried>,
 }
 
 impl Stack {
@@ -124,6 +129,7 @@ impl Stack {
             gathered: None,
             memory: None,
             unsettled: None,
+            carried: BTreeMap::new(),
         }
     }
 
@@ -227,9 +233,10 @@ impl Stack {
         self.wires.iter().find(|wire| wire.id == id)
     }
 
-    /// Whether the host has the address, on any wire.
+    /// Whether the host has the address, on any wire. An IPv4 address is v4-mapped.
     fn is_ours(&self, address: Ipv6Addr) -> bool {
-        self.wires.iter().any(|wire| wire.addresses.is_ours(address))
+        let is_ip4 = |wire: &Wire| wire.ip4().is_some_and(|ip4| ip4.config().mapped() == address);
+        self.wires.iter().any(|wire| wire.addresses.is_ours(address) || is_ip4(wire))
     }
 }
 

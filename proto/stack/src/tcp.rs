@@ -130,6 +130,12 @@ impl Outgoing {
     }
 }
 
+/// The MSS towards a peer, if `mss` is the one of IPv6: the header of IPv4 has 20 octets less (RFC 9293 s3.7.1).
+#[must_use]
+pub fn mss_to(peer: Ipv6Addr, mss: u16) -> u16 {
+    if peer.to_ipv4_mapped().is_some() { mss.saturating_add(20) } else { mss }
+}
+
 /// All TCP connections of a host.
 pub trait Engine {
     /// Accepts connections to an address, or to all addresses. Up to `backlog` connections wait for [`Self::accept`].

@@ -13,6 +13,7 @@ mod host;
 mod outages;
 mod plan;
 mod sockets;
+mod third;
 mod world;
 
 use std::time::Duration;

@@ -101,4 +101,4 @@ const LENGTH: Duration = seconds(360);
 /// silence.
 const LATE: Duration = seconds(20);
 /// No host stays for longer than this.
-const MOST: Duration = seconds(75);
+const MOST: Duration = seconds(40);

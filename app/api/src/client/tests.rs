@@ -7,6 +7,7 @@ use axum::extract::Query;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event as SseEvent, Sse};
 use axum::routing::get;
+use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
 use tempfile::TempDir;
@@ -107,6 +108,44 @@ async fn all_contexts_come_page_by_page() {
     };
     let fixture = serve(Router::new().route(paths::CONTEXTS, get(answer)));
     assert_eq!(fixture.client.contexts().await.unwrap(), all);
+}
+
+/// Two pages and a bit, of a daemon that knows pages, and of one that does not.
+#[tokio::test]
+async fn all_paths_and_correspondents_come_page_by_page() {
+    let count = u32::try_from(2 * MAX_PAGE + 3).unwrap();
+    for knows_pages in [true, false] {
+        let numbers = move |query: NumbersQuery| {
+            let is_left = move |number: &u32| !knows_pages || Some(*number) > query.after;
+            (0..count).filter(is_left).take(if knows_pages { query.limit() } else { usize::MAX })
+        };
+        let paths_of = async move |Query(query): Query<NumbersQuery>| {
+            let context = |context| {
+                let ulids = json!({"local": "2001:db8::1", "peer": "2001:db8::2"});
+                json!({"context": context, "ulids": ulids, "pinned": false, "counters": null, "paths": []})
+            };
+            let contexts: Vec<_> = numbers(query).map(context).collect();
+            axum::Json(json!({"contexts": contexts, "rules": []}))
+        };
+        let ilcc = async move |Query(query): Query<NumbersQuery>| {
+            let correspondents: Vec<_> = numbers(query).map(correspondent).collect();
+            axum::Json(json!({"on": true, "correspondents": correspondents}))
+        };
+        let router = Router::new().route(paths::PATHS, get(paths_of)).route(paths::ILCC, get(ilcc));
+        let fixture = serve(router);
+        let seen = fixture.client.paths().await.unwrap().contexts;
+        assert!(seen.iter().map(|one| one.context).eq(0..count), "{knows_pages}");
+        let seen = fixture.client.ilcc().await.unwrap();
+        assert!(seen.on && seen.correspondents.iter().map(|one| one.session).eq(0..count));
+    }
+}
+
+fn correspondent(session: u32) -> serde_json::Value {
+    let pair = json!({"local": "2001:db8::1", "peer": "2001:db8::2"});
+    json!({
+        "session": session, "addresses": pair, "local_nid": "", "remote_nid": "", "via": pair, "moved": false,
+        "state": "established", "why": "", "last_used_s_ago": 0,
+    })
 }
 
 fn context(id: u32) -> Context {

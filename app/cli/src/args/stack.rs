@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use moorline_ip::Mac;
+use moorline_net::Ipv4Config;
 
 use super::stack_control::{
     EchoArgs, FetchArgs, HttpdArgs, NcArgs, NetstatArgs, PingArgs, ShowStackArgs, UpArgs,
@@ -17,6 +18,8 @@ pub enum StackCommand {
     /// a frame of the host (`tx`), an `event`, or `idle_until`: the end of the answer to a line, with the time of the host's next timer.
     /// docs/stack.md lists all of them.
     Wire(WireArgs),
+    /// Show a TCP connection that survives the death of an ISP: two hosts, routers and two ISPs in this process, in virtual time.
+    Demo(DemoArgs),
     /// Run a host on a real link, with a control socket for the other commands, until SIGINT or SIGTERM.
     Up(UpArgs),
     /// Send Echo Requests from a host.
@@ -64,9 +67,30 @@ pub struct WireArgs {
     /// MTU of the link, in octets.
     #[arg(long, default_value_t = 1500, value_name = "N", value_parser = clap::value_parser!(u32).range(1280..=65_535))]
     pub mtu: u32,
+    /// IPv4 address of the host with the length of its prefix, and the router for other networks: `192.0.2.2/24,gateway 192.0.2.1`.
+    /// Commands name IPv4 addresses as ::ffff:192.0.2.1.
+    #[arg(long, value_name = "ADDRESS/LEN[,gateway ADDRESS]")]
+    pub ipv4: Option<Ipv4Config>,
     /// Write all frames to this file, in the pcap format.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,
+}
+
+/// Settings of the demonstration.
+#[derive(Clone, Debug, Args)]
+pub struct DemoArgs {
+    /// Octets to send by TCP.
+    #[arg(long, default_value_t = 100_000_000, value_name = "OCTETS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub size: u64,
+    /// Seed of all that is random: equal seeds give equal runs.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// Write all frames of the link of host A to this file, in the pcap format: some 110 octets for each 100 octets of the transfer.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+    /// Print JSON: a line for each event, and the result in the last one.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// How a host makes its addresses.

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use moorline_ip::Mac;
-use moorline_net::WireSpec;
+use moorline_net::{Ipv4Config, WireSpec};
 
 use super::stack::AddressForm;
 
@@ -20,6 +20,10 @@ pub struct UpArgs {
     /// Octets of the largest packet: that of the interface, or 1500.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1280..=65_535))]
     pub mtu: Option<u32>,
+    /// IPv4 address of the host with the length of its prefix, and the router for other networks: `192.0.2.2/24,gateway 192.0.2.1`.
+    /// Commands name IPv4 addresses as ::ffff:192.0.2.1.
+    #[arg(long, value_name = "ADDRESS/LEN[,gateway ADDRESS]")]
+    pub ipv4: Option<Ipv4Config>,
     /// How the host makes its addresses.
     #[arg(long, default_value = "stable")]
     pub addresses: AddressForm,

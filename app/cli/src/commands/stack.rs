@@ -1,4 +1,5 @@
 mod client;
+mod demo;
 mod pcap;
 mod protocol;
 mod script;
@@ -14,6 +15,7 @@ use crate::args::StackCommand;
 
 pub(crate) fn stack(command: &StackCommand, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match command {
+        StackCommand::Demo(args) => demo::demo(args, out),
         StackCommand::Wire(args) => wire::wire(args, std::io::stdin().lock(), out),
         StackCommand::Up(args) => up::up(args, out),
         StackCommand::Ping(args) => client::ping(args, out),

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_api::{
-    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpStatus, RemoteLocator, SessionCounts,
+    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpStatus, NumbersQuery, RemoteLocator,
+    SessionCounts,
 };
 use moorline_datapath::Plane as _;
 use moorline_host::Sessions;
 use moorline_ilnp::{SessionView, State};
-use moorline_types::{Instant, Nonce};
+use moorline_types::{Instant, Nonce, SessionId};
 
 use super::Ilnp;
 use super::tell::{classic, pair_of};
@@ -19,8 +20,8 @@ use crate::shell::Daemon;
 use crate::views::sums;
 
 impl Daemon {
-    /// Returns the correspondent cache. Only root gets nonces; root could also read them from the wire.
-    pub(crate) fn ilcc(&self, with_nonces: bool) -> Ilcc {
+    /// Returns a page of the correspondent cache. Only root gets nonces; root could also read them from the wire.
+    pub(crate) fn ilcc(&self, query: NumbersQuery, with_nonces: bool) -> Ilcc {
         let Some((ilnp, sessions)) = self.sessions() else { return Ilcc::default() };
         let now = clock::now();
         let locators = sessions.locators().iter().map(|own| IlnpLocator {
@@ -40,7 +41,8 @@ impl Daemon {
             max_sessions: ilnp.config.max_sessions,
             locators: locators.collect(),
             correspondents: sessions
-                .sessions(now)
+                .sessions_after(query.after.map(SessionId), now)
+                .take(query.limit())
                 .map(|session| {
                     let readiness = readiness::of_session(&session, sessions.locators().len());
                     let told = correspondent(&session, with_nonces, now);

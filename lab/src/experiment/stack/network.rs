@@ -1,8 +1,8 @@
 use std::fmt;
-use std::net::Ipv6Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::ValueEnum;
 use moorline_net::{Builder, Host};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::server::{Server, Task};
 use crate::lab::Lab;
 use crate::netns::{Namespace, Worker};
 use crate::processors::{Awake, of_two_hosts, on_processor};
-use crate::topology::{HOSTS, shared_address, shared_link};
+use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
 
 /// The system of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
@@ -34,6 +34,16 @@ pub enum Protocol {
     Udp,
 }
 
+/// The version of IP beneath.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Version {
+    /// IPv6.
+    Ipv6,
+    /// IPv4, by v4-mapped addresses.
+    Ipv4,
+}
+
 /// A client and a server for one trial each.
 pub(super) struct Network {
     lab: Lab,
@@ -44,6 +54,10 @@ pub(super) struct Network {
 impl Network {
     pub(super) fn build() -> anyhow::Result<Self> {
         let lab = Lab::build(shared_link(1))?;
+        for (host, address) in HOSTS.into_iter().zip(CABLE_IPV4) {
+            let address = format!("{address}/24");
+            lab.namespace(host)?.ip(&["addr", "add", &address, "dev", SHARED_LINK])?;
+        }
         Ok(Self { lab, processors: of_two_hosts()?, _awake: Awake::keep() })
     }
 
@@ -51,6 +65,7 @@ impl Network {
     pub(super) fn run<T: Send>(
         &self,
         system: System,
+        version: Version,
         protocol: Protocol,
         task: Task,
         work: impl AsyncFnOnce(&Client, Ipv6Addr) -> anyhow::Result<T> + Send,
@@ -58,9 +73,12 @@ impl Network {
         let [of_client, of_server] = self.processors;
         let client = self.lab.namespace(HOSTS[0])?;
         let (at, address) = match system {
-            System::Linux => (self.lab.namespace(HOSTS[1])?, shared_address(HOSTS[1], 0)),
+            System::Linux => {
+                let of_ip6 = shared_address(HOSTS[1], 0);
+                (self.lab.namespace(HOSTS[1])?, version.choose(of_ip6, CABLE_IPV4[1]))
+            }
             // The other end of the TAP interface is in the namespace of the client.
-            System::Moorline => (client, LINUX_END),
+            System::Moorline => (client, version.choose(LINUX_END, TAP_IPV4)),
         };
         let server = on_processor(of_server, || serve(at, protocol, task))?;
         let result = on_processor(of_client, || {
@@ -99,11 +117,14 @@ impl Client {
             return Ok(Self::Linux);
         }
         let wire = format!("tap:{TAP}").parse().context("name of the interface")?;
-        let host = Builder::new().open(&wire).await?;
+        let ipv4 = HOST_IPV4.parse().map_err(|_| anyhow!("{HOST_IPV4} is no address of IPv4"))?;
+        let host = Builder::new().ipv4(ipv4).open(&wire).await?;
         namespace.ip(&["link", "set", TAP, "addrgenmode", "none"])?;
         namespace.ip(&["link", "set", TAP, "up"])?;
         let address = format!("{LINUX_END}/64");
         namespace.ip(&["addr", "add", &address, "dev", TAP, "nodad"])?;
+        let address = format!("{TAP_IPV4}/24");
+        namespace.ip(&["addr", "add", &address, "dev", TAP])?;
         let host = host.optimistic(true).up()?;
         // Linux answers once the interface is up.
         let pinger = moorline_net::Pinger::new(&host)?;
@@ -167,11 +188,36 @@ impl fmt::Display for Protocol {
     }
 }
 
+impl Version {
+    /// The address of this version, as IPv6 has it.
+    const fn choose(self, of_ip6: Ipv6Addr, of_ip4: Ipv4Addr) -> Ipv6Addr {
+        match self {
+            Self::Ipv6 => of_ip6,
+            Self::Ipv4 => of_ip4.to_ipv6_mapped(),
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ipv6 => "ipv6",
+            Self::Ipv4 => "ipv4",
+        })
+    }
+}
+
 /// Port of the server.
 pub(super) const PORT: u16 = 7000;
 /// Interface between the host stack and Linux.
 const TAP: &str = "moor-tap";
 /// Linux's address there.
 const LINUX_END: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+/// IPv4 addresses of the two hosts at their cable.
+const CABLE_IPV4: [Ipv4Addr; 2] = [Ipv4Addr::new(192, 0, 2, 1), Ipv4Addr::new(192, 0, 2, 2)];
+/// Linux's IPv4 address at the TAP interface.
+const TAP_IPV4: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
+/// IPv4 address of the host stack there.
+const HOST_IPV4: &str = "198.51.100.2/24";
 /// Time to wait for an answer to a ping.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::super::options::{as_seconds, span};
 use super::super::{Card, Chart, Experiment, Needs, Results, Watch};
-use super::network::{Network, Protocol, System};
+use super::network::{Network, Protocol, System, Version};
 use super::server::{Received, Task};
 use crate::interrupt;
 
@@ -15,20 +15,23 @@ use crate::interrupt;
 pub struct StackThroughput {
     /// Systems of the client.
     #[arg(long, value_delimiter = ',', default_value = "linux,moorline")]
-    systems: Vec<System>,
+    pub systems: Vec<System>,
+    /// Version of IP.
+    #[arg(long, default_value = "ipv6")]
+    pub version: Version,
     /// Octets of each write to a TCP connection.
     #[arg(long, value_delimiter = ',', default_value = "4096,8192,32768")]
-    tcp_sizes: Vec<usize>,
+    pub tcp_sizes: Vec<usize>,
     /// Octets of each datagram.
     #[arg(long, value_delimiter = ',', default_value = "64,1024")]
-    udp_sizes: Vec<usize>,
+    pub udp_sizes: Vec<usize>,
     /// Time of a trial.
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = span)]
     #[serde(rename = "seconds", serialize_with = "as_seconds")]
-    time: Duration,
+    pub time: Duration,
     /// Rounds of trials. The systems take turns.
     #[arg(long, default_value_t = 3)]
-    rounds: usize,
+    pub rounds: usize,
 }
 
 /// Which way the octets go.
@@ -127,24 +130,25 @@ impl StackThroughput {
             Direction::Out => Task::Sink,
             Direction::In => Task::Source(time, size),
         };
-        let (counted, received) = network.run(system, protocol, task, async |client, server| {
-            Ok(match (protocol, direction) {
-                (Protocol::Tcp, Direction::Out) => {
-                    client.connect(server).await?.send(size, time).await?;
-                    None
-                }
-                (Protocol::Tcp, Direction::In) => {
-                    Some(client.connect(server).await?.receive().await?)
-                }
-                (Protocol::Udp, Direction::Out) => {
-                    client.datagrams(server).await?.send(size, time).await?;
-                    None
-                }
-                (Protocol::Udp, Direction::In) => {
-                    Some(client.datagrams(server).await?.receive().await?)
-                }
-            })
-        })?;
+        let (counted, received) =
+            network.run(system, self.version, protocol, task, async |client, server| {
+                Ok(match (protocol, direction) {
+                    (Protocol::Tcp, Direction::Out) => {
+                        client.connect(server).await?.send(size, time).await?;
+                        None
+                    }
+                    (Protocol::Tcp, Direction::In) => {
+                        Some(client.connect(server).await?.receive().await?)
+                    }
+                    (Protocol::Udp, Direction::Out) => {
+                        client.datagrams(server).await?.send(size, time).await?;
+                        None
+                    }
+                    (Protocol::Udp, Direction::In) => {
+                        Some(client.datagrams(server).await?.receive().await?)
+                    }
+                })
+            })?;
         Ok(received.or(counted).unwrap_or_default())
     }
 }

@@ -220,3 +220,54 @@ fn an_uplink_whose_router_is_lost_is_not_for_new_connections() {
     star.settle();
     assert_eq!(star.failing(), []);
 }
+
+/// The carrier goes for a second every few seconds. The kernel would take the uplink again each time.
+#[test]
+fn new_connections_go_back_to_a_carrier_that_comes_and_goes_only_when_it_has_stayed() {
+    let mut star = Star::new(&[1]);
+    let up = links(&star.locals[0]);
+    let mut down = up.clone();
+    down.uplinks[0].carrier = false;
+    let of_new = |star: &Star| star.hosts[0].uplink_for_new().map(|one| one.ifindex);
+    let flap = |star: &mut Star| {
+        for (view, taken) in [(&down, Some(2)), (&up, None)] {
+            star.hosts[0].handle_view(view.clone(), star.now);
+            star.settle();
+            assert!(taken.is_none_or(|taken| of_new(star) == Some(taken)));
+            star.run(Duration::from_secs(1));
+        }
+    };
+    assert_eq!(of_new(&star), Some(1));
+    flap(&mut star);
+    assert_eq!(of_new(&star), Some(1), "after the first loss at once");
+    for wait in [5, 10, 20, 40] {
+        flap(&mut star);
+        star.run(Duration::from_secs(wait - 2));
+        assert_eq!((of_new(&star), star.routes.last()), (Some(2), Some(&Some(2))), "{wait}");
+        assert_eq!(star.hosts[0].unsteady_uplinks(), [1].into());
+        star.run(Duration::from_secs(1));
+        assert_eq!((of_new(&star), star.routes.last()), (Some(1), Some(&None)), "{wait}");
+        assert!(star.hosts[0].unsteady_uplinks().is_empty() && star.failing().is_empty());
+    }
+}
+
+/// A host has no reason to prefer an uplink without a carrier, or one that carries nothing.
+#[test]
+fn a_carrier_that_comes_and_goes_is_better_than_none() {
+    let mut star = Star::new(&[1]);
+    let both = links(&star.locals[0]);
+    for _ in 0..3 {
+        let mut none = both.clone();
+        none.uplinks.iter_mut().for_each(|uplink| uplink.carrier = false);
+        let mut first = none.clone();
+        first.uplinks[0].carrier = true;
+        for view in [none, first] {
+            star.hosts[0].handle_view(view, star.now);
+            star.settle();
+        }
+        let new = star.hosts[0].uplink_for_new().map(|one| one.ifindex);
+        assert_eq!(new, Some(1));
+        star.run(Duration::from_secs(1));
+    }
+    assert_eq!(star.hosts[0].unsteady_uplinks(), [1].into());
+}

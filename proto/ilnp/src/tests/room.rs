@@ -17,6 +17,19 @@ use moorline_datapath::ilnp::USED_INTERVAL;
 use moorline_datapath::ilnp::{Report, Update};
 use moorline_index::Class;
 
+/// The control API shows sessions page by page.
+#[test]
+fn the_sessions_behind_a_slot_follow_in_order() {
+    let mut server = Server::new();
+    assert!((0..ROOM as u64).all(|n| server.calls(at(n, n))));
+    let all: Vec<_> = server.machine.sessions(NOW).map(|one| one.id).collect();
+    let mut seen = Vec::new();
+    while let Some(next) = server.machine.sessions_after(seen.last().copied(), NOW).next() {
+        seen.push(next.id);
+    }
+    assert_eq!((seen.len(), &seen), (ROOM, &all));
+}
+
 /// A server whose socket takes packets from anybody.
 struct Server {
     machine: Machine,

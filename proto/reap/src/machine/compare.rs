@@ -58,13 +58,22 @@ impl Machine {
         }
     }
 
-    /// An exploration is over. The pair that payload took before may work again.
-    pub(super) fn ask_failed_soon(&mut self) {
+    /// An exploration is over. The pair that payload took before may work again: the next traffic begins a round. The
+    /// checks of a round that the exploration has interrupted are used up, and answers to earlier checks are no news.
+    pub(super) fn ask_failed_soon(&mut self, now: Instant) {
+        let current = self.current();
         if self.failed().is_some()
             && let Some(monitor) = &mut self.monitor
         {
-            monitor.end_rest();
+            monitor.begin_anew();
+            monitor.past_mut(current).explored_at = now;
         }
+    }
+
+    /// Whether an answer to a check that left at `at` says nothing about the pair that payload took before a failure.
+    pub(super) fn is_before_failure(&self, at: Instant) -> bool {
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        self.failed().is_some() && past.is_some_and(|past| at < past.explored_at)
     }
 
     /// The current pair has answered a check after `rtt`. Begins a comparison if the standby path is much faster.
@@ -201,9 +210,10 @@ impl Machine {
         match outcome {
             // The current pair is no worse, so further answers begin no such comparison.
             Outcome::Stay if purpose == Purpose::AfterFailure => {
-                let past = self.monitor_mut().past_mut(current);
-                past.acquit(current);
-                past.failed = past.failed.filter(|failed| *failed != other);
+                self.monitor_mut().past_mut(current).note_no_worse(current, other);
+            }
+            Outcome::Undecided => {
+                self.monitor_mut().past_mut(current).note_undecided(current, other);
             }
             Outcome::Stay | Outcome::Unknown if !purpose.is_before_return() => {}
             Outcome::Unknown => self.note_interrupted(),

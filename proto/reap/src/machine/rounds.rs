@@ -46,6 +46,8 @@ impl Machine {
     /// Takes the host's answer to [`question`](Self::question).
     pub fn handle_known(&mut self, known: Known, now: Instant) {
         let interval = self.round_interval();
+        let is_news = |at: Instant| now.since(at) < interval && !self.is_before_failure(at);
+        let is_known = matches!(known, Known::Verified { at, .. } if is_news(at));
         let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.round == Round::Asking)
         else {
             return;
@@ -53,9 +55,7 @@ impl Machine {
         match known {
             Known::Nothing => self.begin_round(None, now),
             Known::Asked => monitor.rest(now + RETRY.min(interval)),
-            Known::Verified { at, rtt }
-                if monitor.standby.is_some() && now.since(at) < interval =>
-            {
+            Known::Verified { at, rtt } if monitor.standby.is_some() && is_known => {
                 monitor.verified = monitor.verified.max(Some(at));
                 monitor.failed = 0;
                 if monitor.standby_rtt.known().is_none() {

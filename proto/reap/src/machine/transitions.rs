@@ -168,7 +168,7 @@ impl Machine {
         match to {
             State::Operational => {
                 exploration.deadlines.retransmission = None;
-                self.ask_failed_soon();
+                self.ask_failed_soon(now);
             }
             State::Exploring => {
                 exploration.records.retire_received();

@@ -35,6 +35,11 @@ pub(crate) struct Past {
     pub(crate) failed: Option<LocatorPair>,
     /// Whether there has been a hint that the current pair loses packets, since a failure moved payload.
     pub(crate) is_doubted: bool,
+    /// When the last exploration ended. Checks that left before say nothing about the pair that payload took before a
+    /// failure.
+    pub(crate) explored_at: Instant,
+    /// Number of comparisons with that pair, since the last move, that have not decided.
+    undecided: u8,
     /// The pair for which the peer last said that it leaves a worse one, and when it said so.
     told: Option<(LocatorPair, Instant)>,
     /// No comparison that may end in a move away from the current pair begins before this time.
@@ -58,6 +63,8 @@ impl Past {
             worse: Vec::new(),
             failed: None,
             is_doubted: false,
+            explored_at: Instant::ZERO,
+            undecided: 0,
             told: None,
             compare_after: Instant::ZERO,
             leaves_paid_at: Instant::ZERO,
@@ -124,7 +131,25 @@ impl Past {
             self.failed.get_or_insert(from);
         }
         self.failed = self.failed.filter(|failed| *failed != to);
-        self.is_doubted = false;
+        (self.is_doubted, self.undecided) = (false, 0);
+    }
+
+    /// A comparison after a failure has shown that `current` is no worse than `other`: further answers of `other` begin
+    /// no such comparison.
+    pub(crate) fn note_no_worse(&mut self, current: LocatorPair, other: LocatorPair) {
+        self.acquit(current);
+        self.failed = self.failed.filter(|failed| *failed != other);
+    }
+
+    /// A comparison of `current` with `other` after a failure has not decided. The next answer of `other` begins another
+    /// one, if `current` is known as worse or the next hint says that it loses packets. After [`MOST_UNDECIDED`] such
+    /// comparisons `current` counts as no worse: a pair that loses hardly more is not checked without end.
+    pub(crate) fn note_undecided(&mut self, current: LocatorPair, other: LocatorPair) {
+        (self.is_doubted, self.undecided) = (false, self.undecided.saturating_add(1));
+        if self.undecided >= MOST_UNDECIDED {
+            self.undecided = 0;
+            self.note_no_worse(current, other);
+        }
     }
 
     /// This pair is not known as worse any more.
@@ -176,6 +201,9 @@ impl Past {
             }
         }
         self.told = self.told.filter(|(_, at)| is_lately(*at, now));
+        if self.failed.is_none() {
+            self.explored_at = Instant::ZERO;
+        }
     }
 }
 
@@ -197,5 +225,7 @@ const BETWEEN_LEAVES: Duration = Duration::from_secs(20 * 60);
 const MAX_MISTAKES_BY_COMPARISON: u8 = 3;
 /// Time within which payload follows a peer that leaves a pair as worse: 10 s. A switch has at most four probes.
 const TOLD_LATELY: Duration = Duration::from_secs(10);
+/// Comparisons in a row after a failure that may end without a decision: 3, a minute of checks.
+const MOST_UNDECIDED: u8 = 3;
 /// Pairs kept as left for a better one: 4, enough for a host with four uplinks.
 const MAX_WORSE: usize = 4;

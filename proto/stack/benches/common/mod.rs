@@ -35,7 +35,7 @@ impl Host {
         let addressing =
             address::Config { mode: address::Mode::Eui64, ..address::Config::new(mac) };
         let mut stack = Stack::new(config, [number; 32], Instant::ZERO);
-        stack.add_wire(WireConfig { mtu, addressing }, Instant::ZERO);
+        stack.add_wire(WireConfig { mtu, addressing, ip4: None }, Instant::ZERO);
         let address = with_interface_id(prefix, mac.eui64());
         let mut host = Self { stack, mac, address, now: Instant::ZERO };
         host.run(Duration::from_secs(3));

@@ -94,6 +94,9 @@ impl Addresses {
         }
         check(information)?;
         self.knows_router |= cause.knows_link_layer;
+        if !self.config.makes_global {
+            return Ok(());
+        }
         let delay = if cause.is_multicast { self.config.dad_delay } else { Duration::ZERO };
         let result = self.on_prefix(information, delay, now);
         self.prune(now);

@@ -32,6 +32,9 @@ pub struct Config {
     pub mac: Mac,
     /// The `secret_key` of RFC 7217. Without one, the random numbers give one: then the addresses are as stable as the seed.
     pub secret: Option<[u8; 16]>,
+    /// Whether the interface makes addresses in the prefixes of advertisements. Without it only the link-local address is made, and
+    /// the caller adds all others.
+    pub makes_global: bool,
     /// Whether probes have nonces (RFC 7527).
     pub dad_nonce: bool,
     /// Whether addresses may be used while they are probed (RFC 4429), except manual ones.
@@ -65,6 +68,7 @@ impl Config {
             mode: Mode::Stable,
             mac,
             secret: None,
+            makes_global: true,
             dad_nonce: true,
             optimistic: false,
             dad_transmits: 1,

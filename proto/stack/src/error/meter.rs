@@ -5,6 +5,7 @@ use core::hash::Hasher as _;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
+use moorline_ip::address::party;
 use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore as _;
@@ -71,7 +72,7 @@ impl Meter {
             self.key_until = now + KEY_LIFE + extra;
         }
         let mut hasher = self.key;
-        hasher.write_u64(u64::try_from(to.to_bits() >> 64).unwrap_or_default());
+        hasher.write_u64(party(to));
         usize::try_from(hasher.finish() % SHARES as u64).unwrap_or_default()
     }
 }

@@ -1,11 +1,15 @@
 use core::net::Ipv6Addr;
 
+use moorline_ip::Header;
 use moorline_ip::icmp::Kind;
+use moorline_ip::icmp4::Kind as Kind4;
+use moorline_ip::ip4::{ICMP, Ip4};
 use moorline_ip::ip6::{DCCP, ICMPV6, IP6_LEN, Ip6, TCP, UDP, UDP_LITE};
 
 use crate::chain::{Skim, skim};
+use crate::ip4::mapped;
 
-/// The packet that an ICMPv6 error quotes, as far as it goes.
+/// The packet that an error of ICMPv6 or ICMP quotes, as far as it goes.
 ///
 /// A host believes an error only if the quoted packet is one of a flow of its own: anybody can send one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,18 @@ impl<'a> Quote<'a> {
         Some(Self { source, destination, payload_len, protocol, upper })
     }
 
+    /// Reads the quote of an ICMP error of IPv4, as [`Self::parse`] does. Its addresses are v4-mapped here.
+    #[must_use]
+    pub fn parse_ip4(quote: &'a [u8]) -> Option<Self> {
+        let header = Ip4::read(quote).ok()?;
+        let packet = &quote[..quote.len().min(header.total_len.into())];
+        let upper = packet.get(header.header_len.into()..)?;
+        let Header { source, destination, payload_len, next_header: protocol, .. } =
+            mapped(&header);
+        let upper = if header.offset > 0 { &[][..] } else { upper };
+        Some(Self { source, destination, payload_len, protocol, upper })
+    }
+
     /// Source and destination port of TCP, UDP, UDP-Lite or DCCP.
     #[must_use]
     pub fn ports(&self) -> Option<(u16, u16)> {
@@ -55,12 +71,16 @@ impl<'a> Quote<'a> {
         self.upper.get(4..)?.first_chunk().map(|octets| u32::from_be_bytes(*octets))
     }
 
-    /// Type, Identifier and Sequence Number of an ICMPv6 echo.
+    /// Type, Identifier and Sequence Number of an echo. The types of IPv4 are those of ICMPv6 here.
     #[must_use]
     pub fn echo(&self) -> Option<(Kind, u16, u16)> {
-        let kind = Kind(*self.upper.first()?);
-        let is_echo = matches!(kind, Kind::ECHO_REQUEST | Kind::ECHO_REPLY);
-        (self.protocol == ICMPV6 && is_echo).then_some(())?;
+        let kind = match (self.protocol, *self.upper.first()?) {
+            (ICMPV6, kind) => Kind(kind),
+            (ICMP, kind) if Kind4(kind) == Kind4::ECHO_REQUEST => Kind::ECHO_REQUEST,
+            (ICMP, kind) if Kind4(kind) == Kind4::ECHO_REPLY => Kind::ECHO_REPLY,
+            _ => return None,
+        };
+        matches!(kind, Kind::ECHO_REQUEST | Kind::ECHO_REPLY).then_some(())?;
         Some((kind, self.u16_at(4)?, self.u16_at(6)?))
     }
 

@@ -3,6 +3,7 @@ use core::fmt;
 use core::hash::Hasher as _;
 use core::net::Ipv6Addr;
 
+use moorline_ip::address::party;
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore as _;
 use siphasher::sip::SipHasher24;
@@ -40,7 +41,7 @@ impl Identifications {
             self.counters.extend((0..COUNTERS).map(|_| self.random.next_u32()));
         }
         let offset = low_half(hash(self.pair, source, destination.to_bits()));
-        let prefix = destination.to_bits() >> 64;
+        let prefix = u128::from(party(destination));
         let index = low_half(hash(self.prefix, source, prefix)) % COUNTERS;
         let index = usize::try_from(index).unwrap_or_default();
         let Some(counter) = self.counters.get_mut(index) else { return offset };

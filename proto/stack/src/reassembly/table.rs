@@ -2,6 +2,7 @@ use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::Ipv6Addr;
 
+use moorline_ip::address::party as prefix;
 use moorline_types::Instant;
 
 use super::FAIR_SHARE;
@@ -140,10 +141,6 @@ impl<W: Copy + Ord> Table<W> {
         + size_of::<(Key<W>, u64)>()
         + size_of::<(u64, u64)>()
         + size_of::<(u64, usize)>();
-}
-
-fn prefix(source: Ipv6Addr) -> u64 {
-    u64::try_from(source.to_bits() >> 64).unwrap_or_default()
 }
 
 const UNSPECIFIED: Ipv6Addr = Ipv6Addr::UNSPECIFIED;

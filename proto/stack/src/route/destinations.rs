@@ -1,10 +1,12 @@
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
+use moorline_ip::address::party;
 use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
 
 use super::fair::{FairMap, Grouped};
+use crate::ip4::MIN_PATH_MTU;
 use crate::{Drop, Drops};
 
 /// Cache of the facts that the host has learned about single destinations.
@@ -104,7 +106,8 @@ impl Destinations {
     /// lower. The caller has checked the quoted packet.
     ///
     /// # Errors
-    /// [`Drop::PacketTooBig`] if the MTU is below [`MIN_LINK_MTU`]. Then the path MTU is unchanged.
+    /// [`Drop::PacketTooBig`] if the MTU is below [`MIN_LINK_MTU`], or [`MIN_PATH_MTU`] for a v4-mapped destination. Then
+    /// the path MTU is unchanged.
     //= rfc8504#5.7.1-1
     //= rfc8201#4-2 rfc8201#4-3 rfc8201#4-4 rfc8201#4-12 rfc8201#6-1 rfc8201#6-2 rfc8201#6-3
     //= rfc8200#5-5
@@ -117,7 +120,8 @@ impl Destinations {
         now: Instant,
     ) -> Result<Option<u32>, Drop> {
         // RFC 8201 s4: a message with an MTU "less than the IPv6 minimum link MTU" is discarded.
-        if mtu < MIN_LINK_MTU {
+        let is_ip4 = destination.to_ipv4_mapped().is_some();
+        if mtu < if is_ip4 { MIN_PATH_MTU } else { MIN_LINK_MTU } {
             return Err(Drop::PacketTooBig);
         }
         let key = PathKey { destination, wire };
@@ -242,13 +246,16 @@ impl Grouped for Pair {
     }
 }
 
-/// The first 48 bits, which are the prefix of a site as a rule.
+/// The first 48 bits, which are the prefix of a site as a rule; or a v4-mapped address.
 fn site(address: Ipv6Addr) -> u64 {
+    if address.to_ipv4_mapped().is_some() {
+        return party(address);
+    }
     let [a, b, c, ..] = address.segments();
     u64::from(a) << 32 | u64::from(b) << 16 | u64::from(c)
 }
 
-/// Least MTU of a link (RFC 8200 s5), in octets. No path MTU is lower.
+/// Least MTU of a link (RFC 8200 s5), in octets. No path MTU of IPv6 is lower.
 pub const MIN_LINK_MTU: u32 = 1280;
 /// Destinations with a path MTU, unless [`Limits`] says otherwise.
 pub const MAX_PATHS: usize = 4096;

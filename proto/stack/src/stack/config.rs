@@ -1,6 +1,6 @@
 use crate::select::Privacy;
 use crate::tcp::smol;
-use crate::{address, error, route};
+use crate::{address, error, ip4, route};
 
 /// Settings of a host.
 //= rfc6724#5-7
@@ -37,8 +37,10 @@ impl Default for Config {
 /// Settings of a wire: a link with the framing of Ethernet.
 #[derive(Clone, Debug)]
 pub struct WireConfig {
-    /// Octets of the largest IPv6 packet of the link; at least 1280 (RFC 8200 s5).
+    /// Octets of the largest packet of the link; at least 1280 (RFC 8200 s5).
     pub mtu: u32,
     /// The link-layer address of the interface, and how the interface gets its addresses.
     pub addressing: address::Config,
+    /// The IPv4 address of the interface, if it has one.
+    pub ip4: Option<ip4::Config>,
 }

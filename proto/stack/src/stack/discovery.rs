@@ -101,6 +101,7 @@ impl Stack {
                 | self.settle_routers(index, now)
                 | self.settle_listener(index, now)
                 | self.settle_neighbors(index, now)
+                | self.settle_arp(index, now)
             {}
         }
     }

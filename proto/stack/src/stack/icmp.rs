@@ -1,9 +1,9 @@
 use core::net::Ipv6Addr;
 
-use moorline_ip::Header;
 use moorline_ip::address::is_unicast;
 use moorline_ip::icmp::{Cause, Echo, Error, Icmp, Kind};
 use moorline_ip::ip6::{ICMPV6, MIN_MTU, TCP, UDP};
+use moorline_ip::{Header, icmp4, ip4};
 use moorline_types::Instant;
 
 use super::input::Arrival;
@@ -13,6 +13,7 @@ use super::{EchoReply, Event, Stack};
 use crate::Drop;
 use crate::chain::Position;
 use crate::error::{Quote, Report};
+use crate::ip4::original;
 use crate::tcp::{Engine as _, Flow, Seq};
 use crate::udp;
 
@@ -42,7 +43,7 @@ impl Stack {
         }
         match message.kind {
             Kind::ECHO_REQUEST => self.echo_request_in(header, &message, now),
-            Kind::ECHO_REPLY => self.echo_reply_in(header, &message),
+            Kind::ECHO_REPLY => self.echo_reply_in(header, Echo::parse(message.body)?),
             kind if kind.is_error() => self.error_in(header, &message, now),
             // RFC 4443 s2.4 (b): an informational message of an unknown type is discarded silently.
             _ => Err(Drop::UnknownProtocol),
@@ -68,8 +69,8 @@ impl Stack {
     }
 
     //= rfc4443#4.2-7
-    fn echo_reply_in(&mut self, header: &Header, message: &Icmp<'_>) -> Result<(), Drop> {
-        let Echo { identifier, sequence, data } = Echo::parse(message.body)?;
+    pub(super) fn echo_reply_in(&mut self, header: &Header, echo: Echo<'_>) -> Result<(), Drop> {
+        let Echo { identifier, sequence, data } = echo;
         if !self.pings.answer(header.source, identifier, sequence) {
             return Err(Drop::NoSocket);
         }
@@ -88,11 +89,13 @@ impl Stack {
     fn error_in(&mut self, header: &Header, message: &Icmp<'_>, now: Instant) -> Result<(), Drop> {
         let Some(error) = Error::parse(message)? else { return Err(Drop::Malformed) };
         let quote = Quote::parse(error.quote).ok_or(Drop::ForeignError)?;
-        if !self.is_ours(quote.source) {
+        let is_ours =
+            self.is_ours(quote.source) || self.is_carried(quote.source, quote.destination);
+        if !is_ours || quote.source.to_ipv4_mapped().is_some() {
             return Err(Drop::ForeignError);
         }
         if let Cause::PacketTooBig(mtu) = error.cause
-            && mtu < MIN_MTU.into()
+            && self.on_wire(quote.source, quote.destination, mtu).2 < MIN_MTU.into()
         {
             return Err(Drop::PacketTooBig);
         }
@@ -106,15 +109,21 @@ impl Stack {
     /// Takes the path MTU of a Packet Too Big message that quotes a packet of this host.
     //= rfc8504#5.7.1-3
     //= rfc8201#4-7 rfc8201#5.2-5
-    fn path_mtu_in(&mut self, quote: &Quote<'_>, mtu: u32, now: Instant) -> Result<(), Drop> {
-        let (source, destination) = (quote.source, quote.destination);
+    pub(super) fn path_mtu_in(
+        &mut self,
+        quote: &Quote<'_>,
+        mtu: u32,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        // RFC 5533 s8: the quote has the addresses that sockets see. The path is that of the addresses on the wire.
+        let (source, destination, bare) = self.on_wire(quote.source, quote.destination, mtu);
         let way = self.way(destination, source, None, now).ok_or(Drop::PacketTooBig)?;
-        let link_mtu = self.wire(way.wire).map_or(0, |wire| wire.routers.mtu());
+        let link_mtu = self.wire(way.wire).map_or(0, |wire| wire.mtu_to(way.next_hop));
         let wire = way.wire.0;
         let lower =
-            self.destinations.handle_packet_too_big(wire, destination, mtu, link_mtu, now)?;
-        if let Some(mtu) = lower {
-            self.events.push_back(Event::PathMtu(destination, mtu));
+            self.destinations.handle_packet_too_big(wire, destination, bare, link_mtu, now)?;
+        if lower.is_some() {
+            self.events.push_back(Event::PathMtu(quote.destination, mtu));
         }
         Ok(())
     }
@@ -165,18 +174,29 @@ impl Stack {
     /// Sends an error about a packet that has come in, if the rules and the rate allow it.
     //= rfc4443#2.2-3 rfc4443#2.2-4
     pub(super) fn report(&mut self, cause: Cause, arrival: Arrival, packet: &[u8], now: Instant) {
-        let result = match self.errors.report(cause, packet, arrival.is_link_multicast, now) {
-            Ok(Report { destination, source, error }) => {
-                let source = source.filter(|source| is_unicast(*source) && self.is_ours(*source));
-                let outgoing = Outgoing { source, ..Outgoing::new(destination, ICMPV6) };
-                self.counters.errors_out += 1;
-                self.send(outgoing, now, |source, out| error.emit(source, destination, out))
-            }
-            // The rules of RFC 4443 s2.4 (e) forbid most errors, so that is not worth a count.
-            Err(Drop::NoAnswer) => Ok(()),
-            Err(drop) => Err(drop),
+        let result = match original(packet) {
+            Some(quote) => self.report_ip4(cause, arrival, &quote, now),
+            None => self.report_ip6(cause, arrival, packet, now),
         };
-        self.count(result);
+        // The rules of RFC 4443 s2.4 (e) and RFC 1122 s3.2.2 forbid most errors, so that is not worth a count.
+        if result != Err(Drop::NoAnswer) {
+            self.count(result);
+        }
+    }
+
+    fn report_ip6(
+        &mut self,
+        cause: Cause,
+        arrival: Arrival,
+        packet: &[u8],
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let report = self.errors.report(cause, packet, arrival.is_link_multicast, now)?;
+        let Report { destination, source, error } = report;
+        let source = source.filter(|source| is_unicast(*source) && self.is_ours(*source));
+        let outgoing = Outgoing { source, ..Outgoing::new(destination, ICMPV6) };
+        self.counters.errors_out += 1;
+        self.send(outgoing, now, |source, out| error.emit(source, destination, out))
     }
 
     /// Sends an Echo Request with `size` octets of data. The answer is an [`Event::EchoReply`], or an [`Event::EchoError`].
@@ -193,9 +213,14 @@ impl Stack {
     ) -> Result<(), Drop> {
         let echo = Echo { identifier, sequence, data };
         self.pings.note(Ping { destination, identifier, sequence });
-        let result = self.send(Outgoing::new(destination, ICMPV6), now, |source, out| {
-            echo.emit(Kind::ECHO_REQUEST, source, destination, out);
-        });
+        let result = if destination.to_ipv4_mapped().is_some() {
+            let request = icmp4::Message::EchoRequest(echo);
+            self.send(Outgoing::new(destination, ip4::ICMP), now, |_, out| request.emit(out))
+        } else {
+            self.send(Outgoing::new(destination, ICMPV6), now, |source, out| {
+                echo.emit(Kind::ECHO_REQUEST, source, destination, out);
+            })
+        };
         self.settle(now);
         result
     }

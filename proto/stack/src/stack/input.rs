@@ -2,6 +2,7 @@ use moorline_ip::Header;
 use moorline_ip::address::is_unicast;
 use moorline_ip::ethernet::{self, Ethernet};
 use moorline_ip::icmp::{Cause, PORT_UNREACHABLE};
+use moorline_ip::ip4::Ip4;
 use moorline_ip::ip6::{ICMPV6, TCP, UDP};
 use moorline_ip::udp::Datagram;
 use moorline_ip::{Malformed, PacketBuf};
@@ -10,6 +11,7 @@ use moorline_types::Instant;
 use super::wire::Wire;
 use super::{Stack, WireId};
 use crate::chain::{self, Position, Step, Verdict};
+use crate::ip4::is_ip4;
 use crate::tcp;
 use crate::{Drop, reassembly};
 
@@ -34,13 +36,16 @@ impl Stack {
         if !link.destination.is_group() && link.destination != wire.mac {
             return Err(Drop::OtherStation);
         }
-        if link.ether_type != ethernet::IPV6 {
-            return Err(Drop::UnknownProtocol);
-        }
+        let has_ip4 = wire.ip4.is_some();
         frame.strip(ethernet::LEN);
         let is_link_multicast = link.destination.is_group();
         let arrival = Arrival { wire: id, is_link_multicast };
-        self.take_packet(arrival, frame, now)
+        match link.ether_type {
+            ethernet::IPV6 => self.take_packet(arrival, frame, now),
+            ethernet::IPV4 if has_ip4 => self.take_ip4(arrival, frame, now),
+            ethernet::ARP if has_ip4 => self.arp_in(id, &frame, now),
+            _ => Err(Drop::UnknownProtocol),
+        }
     }
 
     //= rfc8504#5.1-1 rfc8504#5.1-3
@@ -71,7 +76,7 @@ impl Stack {
         if source.is_multicast() || source.is_loopback() || destination.is_loopback() {
             return Err(Drop::BadSource);
         }
-        // RFC 6890 s2.2.3: IPv4-mapped addresses are for programs. A packet on the wire with one would pass for IPv4.
+        // RFC 4291 s2.5.5.2: v4-mapped addresses stand for IPv4 nodes, so no IPv6 packet has one.
         if source.to_ipv4_mapped().is_some() || destination.to_ipv4_mapped().is_some() {
             return Err(Drop::BadSource);
         }
@@ -96,6 +101,10 @@ impl Stack {
         packet: PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
+        if is_ip4(&packet) {
+            let ip = Ip4::parse(&packet)?;
+            return self.deliver_ip4(arrival, &ip, packet, now);
+        }
         let header = Header::parse(&packet)?;
         self.deliver_with(arrival, &header, packet, now)
     }
@@ -134,7 +143,13 @@ impl Stack {
 
     /// Sends the error about a packet, if there is one, and returns the reason of the drop.
     //= rfc4443#3.4-1
-    fn judge(&mut self, verdict: Verdict, arrival: Arrival, packet: &[u8], now: Instant) -> Drop {
+    pub(super) fn judge(
+        &mut self,
+        verdict: Verdict,
+        arrival: Arrival,
+        packet: &[u8],
+        now: Instant,
+    ) -> Drop {
         if let Verdict::Report(_, cause) = verdict {
             self.report(cause, arrival, packet, now);
         }
@@ -151,7 +166,9 @@ impl Stack {
         now: Instant,
     ) -> Result<(), Drop> {
         // RFC 4291 s2.5.2: only messages of a node without an address come from the unspecified address.
-        if header.source.is_unspecified() && position.protocol != ICMPV6 {
+        let is_unspecified = header.source.is_unspecified() && position.protocol != ICMPV6;
+        // A layer below may have taken the packet out of another one, so nobody has checked this address.
+        if is_unspecified || header.source.to_ipv4_mapped().is_some() {
             return Err(Drop::BadSource);
         }
         match position.protocol {
@@ -179,7 +196,7 @@ impl Stack {
 
     //= rfc4443#3.1-2 rfc4443#3.1-4
     //= rfc8200#8.1-5
-    fn udp_in(
+    pub(super) fn udp_in(
         &mut self,
         arrival: Arrival,
         header: &Header,
@@ -197,7 +214,7 @@ impl Stack {
         result
     }
 
-    fn tcp_in(
+    pub(super) fn tcp_in(
         &mut self,
         header: &Header,
         position: Position,

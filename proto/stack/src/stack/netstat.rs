@@ -1,5 +1,5 @@
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use moorline_ip::Mac;
 use moorline_ip::nd::RouterPreference;
@@ -15,13 +15,13 @@ pub struct Counters {
     pub frames_in: u64,
     /// Packets that came in for an address of the host.
     pub packets_in: u64,
-    /// ICMPv6 messages that came in.
+    /// Messages of ICMPv6 and ICMP that came in.
     pub icmp_in: u64,
     /// Packets of the upper layers, after fragmentation.
     pub packets_out: u64,
     /// Packets that were sent in fragments.
     pub fragmented: u64,
-    /// ICMPv6 errors that were sent.
+    /// Errors of ICMPv6 and ICMP that were sent.
     pub errors_out: u64,
 }
 
@@ -107,8 +107,19 @@ impl Stack {
                 is_temporary: row.origin == address::Origin::Temporary,
             })
         });
+        let addresses = addresses.chain(self.wires.iter().filter_map(|wire| {
+            let config = wire.ip4()?.config();
+            Some(AddressRow {
+                wire: wire.id,
+                address: config.mapped(),
+                prefix_len: config.prefix().length(),
+                state: address::State::Preferred,
+                is_temporary: false,
+            })
+        }));
         let neighbors = self.wires.iter().flat_map(|wire| {
-            wire.neighbors.iter(now).map(|row| NeighborRow {
+            let of_ip4 = wire.ip4().into_iter().flat_map(move |ip4| ip4.neighbors(now));
+            wire.neighbors.iter(now).chain(of_ip4).map(|row| NeighborRow {
                 wire: wire.id,
                 address: row.address,
                 mac: row.mac,
@@ -124,8 +135,18 @@ impl Stack {
                 preference: route.preference,
             })
         });
+        let routes = routes.chain(self.wires.iter().filter_map(|wire| {
+            Some(RouteRow {
+                wire: wire.id,
+                prefix: Prefix::new(Ipv4Addr::UNSPECIFIED.to_ipv6_mapped(), 96),
+                router: wire.ip4()?.config().gateway?.to_ipv6_mapped(),
+                preference: RouterPreference::Medium,
+            })
+        }));
         let prefixes = self.wires.iter().flat_map(|wire| {
-            wire.routers.prefixes().map(|(prefix, _)| PrefixRow { wire: wire.id, prefix })
+            let of_ip4 = wire.ip4().map(|ip4| ip4.config().prefix());
+            let all = wire.routers.prefixes().map(|(prefix, _)| prefix).chain(of_ip4);
+            all.map(|prefix| PrefixRow { wire: wire.id, prefix })
         });
         Netstat {
             addresses: addresses.collect(),

@@ -3,6 +3,7 @@ use core::net::Ipv6Addr;
 
 use moorline_ip::Header;
 use moorline_ip::ethernet::{self, Ethernet};
+use moorline_ip::ip4::{self, Ip4};
 use moorline_ip::{Mac, PacketBuf};
 use moorline_types::Instant;
 
@@ -10,6 +11,7 @@ use super::input::Arrival;
 use super::wire::Wire;
 use super::{Stack, WireId};
 use crate::address::{Origin, State};
+use crate::ip4::is_ip4;
 use crate::route::{Candidate, NextHop, Reach, RouterChoice};
 use crate::select::{self, SourceCandidate};
 use crate::{Drop, fragment, neighbor};
@@ -52,11 +54,18 @@ pub(super) struct Way {
     pub(super) next_hop: Ipv6Addr,
 }
 
+/// The header of a packet, without its length.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum AnyHeader {
+    Ip6(Header),
+    Ip4(Ip4),
+}
+
 /// The way of a packet, and the MTU of the path: the one that is known, up to the one of the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Path {
     /// `None` for packets of the host to itself.
-    way: Option<Way>,
+    pub(super) way: Option<Way>,
     /// Octets of the largest packet.
     pub(super) mtu: u32,
 }
@@ -83,27 +92,34 @@ impl Stack {
         };
         let mut packet = PacketBuf::with_capacity(TYPICAL_LEN);
         packet.append_with(|out| write(source, out));
-        let packet = with_header(self.header(source, outgoing), packet)?;
+        let packet = with_header(self.header(source, outgoing)?, packet)?;
         let path = self.path(destination, source, outgoing.wire, now).ok_or(Drop::NoRoute)?;
         self.send_packet(packet, path, now)
     }
 
     /// The header of a packet, without the length of its payload.
-    pub(super) fn header(&self, source: Ipv6Addr, outgoing: Outgoing) -> Header {
+    pub(super) fn header(&self, source: Ipv6Addr, outgoing: Outgoing) -> Result<AnyHeader, Drop> {
         let Outgoing { destination, protocol, hop_limit, traffic_class, ports, .. } = outgoing;
+        if let Some(destination) = destination.to_ipv4_mapped() {
+            return self.ip4_header(source, destination, outgoing).map(AnyHeader::Ip4);
+        }
+        // A socket that is bound to an IPv4 address has no source for IPv6.
+        if source.to_ipv4_mapped().is_some() {
+            return Err(Drop::NoSource);
+        }
         let hop_limit = hop_limit.unwrap_or_else(|| self.hop_limit(destination));
-        Header {
+        Ok(AnyHeader::Ip6(Header {
             traffic_class,
             flow_label: self.labels.label(source, destination, protocol, ports),
             ..Header::new(source, destination, protocol, hop_limit, 0)
-        }
+        }))
     }
 
     /// Sends a packet, in fragments if it is larger than the path's MTU.
     //= rfc8201#4-6
     //= rfc8200#4.5-1 rfc8200#5-7
     fn send_packet(&mut self, packet: PacketBuf, path: Path, now: Instant) -> Result<(), Drop> {
-        if u32::try_from(packet.len()).is_ok_and(|len| len <= path.mtu) {
+        if is_ip4(&packet) || u32::try_from(packet.len()).is_ok_and(|len| len <= path.mtu) {
             return self.emit(packet, path, now);
         }
         let header = Header::parse(&packet)?;
@@ -118,6 +134,9 @@ impl Stack {
 
     /// Hands a packet to the layer below the upper layers.
     pub(super) fn emit(&mut self, packet: PacketBuf, path: Path, now: Instant) -> Result<(), Drop> {
+        if is_ip4(&packet) {
+            return self.emit_ip4(packet, path, now);
+        }
         self.counters.packets_out += 1;
         if self.config.intercepts {
             self.outbound.push_back(packet);
@@ -129,12 +148,21 @@ impl Stack {
     /// Sends a packet by the way that its addresses have now.
     pub(super) fn route(&mut self, packet: PacketBuf, now: Instant) -> Result<(), Drop> {
         let Header { source, destination, .. } = Header::parse(&packet)?;
-        let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
+        // No packet of IPv6 goes to an IPv4 node (RFC 4291 s2.5.5.2).
+        if destination.to_ipv4_mapped().is_some() {
+            return Err(Drop::NoRoute);
+        }
+        let path = self.bare_path(destination, source, None, now).ok_or(Drop::NoRoute)?;
         self.transmit(packet, path.way, now)
     }
 
     /// Sends a packet to its next hop, or to the host itself.
-    fn transmit(&mut self, packet: PacketBuf, way: Option<Way>, now: Instant) -> Result<(), Drop> {
+    pub(super) fn transmit(
+        &mut self,
+        packet: PacketBuf,
+        way: Option<Way>,
+        now: Instant,
+    ) -> Result<(), Drop> {
         let Some(way) = way else {
             if self.local.len() == MAX_LOCAL {
                 return Err(Drop::SocketFull);
@@ -149,7 +177,7 @@ impl Stack {
             self.frames.push_back((way.wire, frame));
             return Ok(());
         }
-        wire.neighbors.send(way.next_hop, packet, now)
+        wire.send(way.next_hop, packet, now)
     }
 
     /// The source address for a destination (RFC 6724 s5), if the host has one. `wire` is the one that a socket has said.
@@ -191,6 +219,9 @@ impl Stack {
         wire: Option<u32>,
         now: Instant,
     ) -> Option<Way> {
+        if let Some(destination) = destination.to_ipv4_mapped() {
+            return self.way_ip4(destination, source);
+        }
         // RFC 4291 s2.5.2: the unspecified address must not be a destination.
         if destination.is_unspecified() {
             return None;
@@ -259,9 +290,25 @@ impl Stack {
         on_link
     }
 
-    /// The path of packets with these addresses.
+    /// The path of packets between these addresses, as the upper layers see it: if a layer beneath carries the packets with other
+    /// addresses, it is the path of those, less the octets that the layer puts in.
     //= rfc8201#4-5
     pub(super) fn path(
+        &mut self,
+        destination: Ipv6Addr,
+        source: Ipv6Addr,
+        wire: Option<u32>,
+        now: Instant,
+    ) -> Option<Path> {
+        let Some(carried) = self.carried.get(&(source, destination)).copied() else {
+            return self.bare_path(destination, source, wire, now);
+        };
+        let path = self.bare_path(carried.destination, carried.source, None, now)?;
+        Some(Path { mtu: path.mtu.saturating_sub(carried.overhead.into()), ..path })
+    }
+
+    /// The path of packets that leave with these addresses.
+    fn bare_path(
         &mut self,
         destination: Ipv6Addr,
         source: Ipv6Addr,
@@ -272,7 +319,7 @@ impl Stack {
             return Some(Path { way: None, mtu: LOCAL_MTU });
         }
         let way = self.way(destination, source, wire, now)?;
-        let link_mtu = self.wire(way.wire)?.routers.mtu();
+        let link_mtu = self.wire(way.wire)?.mtu_to(way.next_hop);
         let mtu = self.destinations.pmtu(way.wire.0, destination, link_mtu, now);
         Some(Path { way: Some(way), mtu })
     }
@@ -293,8 +340,9 @@ impl Stack {
     }
 
     /// Whether packets to this address stay in the host.
-    fn is_own(&self, destination: Ipv6Addr) -> bool {
-        self.is_ours(destination) || destination.is_loopback()
+    pub(super) fn is_own(&self, destination: Ipv6Addr) -> bool {
+        let is_loopback = destination.to_canonical().is_loopback();
+        is_loopback || self.is_ours(destination)
     }
 
     /// Delivers the packets of the host to itself.
@@ -310,9 +358,18 @@ impl Stack {
 }
 
 /// Puts a header in front of its payload.
-pub(super) fn with_header(header: Header, mut packet: PacketBuf) -> Result<PacketBuf, Drop> {
-    let payload_len = u16::try_from(packet.len()).map_err(|_| Drop::Truncated)?;
-    packet.prepend(&Header { payload_len, ..header }.octets());
+pub(super) fn with_header(header: AnyHeader, mut packet: PacketBuf) -> Result<PacketBuf, Drop> {
+    let len = |len: usize| u16::try_from(len).map_err(|_| Drop::Truncated);
+    match header {
+        AnyHeader::Ip6(header) => {
+            let payload_len = len(packet.len())?;
+            packet.prepend(&Header { payload_len, ..header }.octets());
+        }
+        AnyHeader::Ip4(header) => {
+            let total_len = len(ip4::LEN + packet.len())?;
+            packet.prepend(&Ip4 { total_len, ..header }.octets());
+        }
+    }
     Ok(packet)
 }
 
@@ -321,7 +378,7 @@ pub(super) fn with_header(header: Header, mut packet: PacketBuf) -> Result<Packe
 fn source_candidates(wire: &Wire, way: Way) -> impl Iterator<Item = SourceCandidate> + '_ {
     let is_on_outgoing_wire = wire.id == way.wire;
     let assigned = wire.addresses.iter().filter(|row| row.state.is_assigned());
-    assigned.map(move |row| SourceCandidate {
+    let of_ip6 = assigned.map(move |row| SourceCandidate {
         address: row.address,
         wire: wire.id.0,
         is_deprecated: row.state == State::Deprecated,
@@ -329,7 +386,8 @@ fn source_candidates(wire: &Wire, way: Way) -> impl Iterator<Item = SourceCandid
         prefix_len: row.prefix_len,
         is_on_outgoing_wire,
         is_from_next_hop: is_on_outgoing_wire && wire.routers.advertises(way.next_hop, row.address),
-    })
+    });
+    of_ip6.chain(wire.ip4_candidate(way))
 }
 
 /// The routers of a wire that lead to a destination.
@@ -363,7 +421,8 @@ const fn reach_of(router: Option<neighbor::State>) -> Reach {
 /// The frame of a packet to a station.
 //= rfc8504#4-1
 pub(super) fn framed(wire: &Wire, destination: Mac, mut packet: PacketBuf) -> PacketBuf {
-    let header = Ethernet { destination, source: wire.mac, ether_type: ethernet::IPV6 };
+    let ether_type = if is_ip4(&packet) { ethernet::IPV4 } else { ethernet::IPV6 };
+    let header = Ethernet { destination, source: wire.mac, ether_type };
     packet.prepend(&header.octets());
     packet
 }

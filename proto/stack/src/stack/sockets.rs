@@ -2,16 +2,17 @@
 
 use core::net::Ipv6Addr;
 
+use moorline_ip::PacketBuf;
 use moorline_ip::icmp::{ADDRESS_UNREACHABLE, Cause, REASSEMBLY};
 use moorline_ip::ip6::{TCP, UDP};
-use moorline_ip::{Header, PacketBuf};
 use moorline_types::Instant;
 
-use super::output::{Outgoing, Path, with_header};
+use super::output::{AnyHeader, Outgoing, Path, with_header};
 use super::{Event, Stack};
 use crate::error::Quote;
+use crate::ip4::is_ip4;
 use crate::socket::Error;
-use crate::tcp::{self, Engine as _, Flow, ListenerId, TcpId};
+use crate::tcp::{self, Engine as _, Flow, ListenerId, TcpId, mss_to};
 use crate::udp::{self, UdpId};
 use crate::{Drop, Drops};
 
@@ -212,7 +213,7 @@ impl Stack {
     }
 
     fn check_local(&self, local: Option<Ipv6Addr>) -> Result<(), Error> {
-        if local.is_none_or(|local| self.is_ours(local) || local.is_loopback()) {
+        if local.is_none_or(|local| self.is_own(local)) {
             return Ok(());
         }
         Err(Error::AddrNotAvailable)
@@ -287,15 +288,16 @@ impl Stack {
     fn send_tcp(&mut self, segment: tcp::Outgoing, now: Instant) -> Result<(), Drop> {
         let tcp::Outgoing { source, destination, .. } = segment;
         let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
-        let header = self.header_of(source, destination, &segment.segment);
+        let header = self.header_of(source, destination, &segment.segment)?;
+        let mss = mss_to(destination, mss_of(path.mtu));
         if self.is_cut_by_wire(path)
-            && let Some(size) = segment.segment_size(mss_of(path.mtu))
+            && let Some(size) = segment.segment_size(mss)
         {
             let mut whole = segment.segment;
             whole.set_segment_size(Some(size));
             return self.emit(with_header(header, whole)?, path, now);
         }
-        let mut segments = segment.into_segments(mss_of(path.mtu));
+        let mut segments = segment.into_segments(mss);
         for segment in segments.by_ref() {
             self.emit(with_header(header, segment)?, path, now)?;
         }
@@ -313,12 +315,17 @@ impl Stack {
         path: Path,
         now: Instant,
     ) -> Result<(), Drop> {
-        let header = self.header_of(source, destination, &segment);
+        let header = self.header_of(source, destination, &segment)?;
         self.emit(with_header(header, segment)?, path, now)
     }
 
     /// The header of packets with the flow of a TCP segment.
-    fn header_of(&self, source: Ipv6Addr, destination: Ipv6Addr, segment: &[u8]) -> Header {
+    fn header_of(
+        &self,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        segment: &[u8],
+    ) -> Result<AnyHeader, Drop> {
         let mut outgoing = Outgoing { source: Some(source), ..Outgoing::new(destination, TCP) };
         if let Some(&[a, b, c, d]) = segment.first_chunk() {
             outgoing.ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
@@ -329,16 +336,18 @@ impl Stack {
     /// TCP knows that packets reach the peer, so they reach the neighbor on the way (RFC 4861 s7.3.1).
     //= rfc4861#7.3.1-1
     fn confirm(&mut self, flow: Flow, now: Instant) {
-        let Some(way) = self.way(flow.peer.0, flow.local.0, None, now) else { return };
+        let path = self.path(flow.peer.0, flow.local.0, None, now);
+        let Some(way) = path.and_then(|path| path.way) else { return };
         if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == way.wire) {
-            wire.neighbors.confirm(way.next_hop, now);
+            wire.confirm(way.next_hop, now);
         }
     }
 
     /// Tells the socket that sent a packet that its next hop does not answer.
     //= rfc4443#3.1-1
     pub(super) fn tell_unreachable(&mut self, packet: &PacketBuf, now: Instant) {
-        let Some(quote) = Quote::parse(packet) else { return };
+        let read = if is_ip4(packet) { Quote::parse_ip4 } else { Quote::parse };
+        let Some(quote) = read(packet) else { return };
         // If no socket has sent the packet, nobody needs to hear of it.
         let _ = self.tell(quote.source, &quote, Cause::Unreachable(ADDRESS_UNREACHABLE), now);
     }

@@ -4,6 +4,7 @@ mod conformance;
 mod connection;
 mod discovery;
 mod gather;
+mod ip4;
 mod link;
 mod path_mtu;
 mod routers;

@@ -1,3 +1,4 @@
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use core::net::Ipv6Addr;
 
@@ -7,11 +8,11 @@ use rand_chacha::ChaCha20Rng;
 
 use super::config::WireConfig;
 use super::fork;
-use crate::Drops;
 use crate::address::Addresses;
 use crate::mld::Listener;
 use crate::neighbor::Neighbors;
 use crate::router::Routers;
+use crate::{Drops, ip4};
 
 /// Number of a wire of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,6 +33,8 @@ pub(super) struct Wire {
     /// Routers that came when the tables of routers, prefixes or addresses were full, and have not answered yet. Each was one of
     /// `routers` when the last one came, so there are few.
     pub(super) latecomers: BTreeSet<Ipv6Addr>,
+    /// IPv4. Most hosts have none, and the others read it seldom.
+    pub(super) ip4: Option<Box<ip4::Interface>>,
 }
 
 impl Wire {
@@ -41,10 +44,11 @@ impl Wire {
         hop_limit: u8,
         mut random: ChaCha20Rng,
     ) -> Self {
-        let WireConfig { mtu, addressing } = config;
+        let WireConfig { mtu, addressing, ip4 } = config;
+        let mac = addressing.mac;
         Self {
             id,
-            mac: addressing.mac,
+            mac,
             is_up: false,
             cuts_segments: false,
             neighbors: Neighbors::new(fork(&mut random)),
@@ -52,6 +56,8 @@ impl Wire {
             addresses: Addresses::new(addressing, fork(&mut random)),
             listener: Listener::new(fork(&mut random)),
             latecomers: BTreeSet::new(),
+            ip4: ip4
+                .map(|config| Box::new(ip4::Interface::new(config, mac, mtu, fork(&mut random)))),
         }
     }
 
@@ -62,6 +68,7 @@ impl Wire {
         self.is_up = is_up;
         if !is_up {
             self.neighbors.clear();
+            self.ip4.iter_mut().for_each(|ip4| ip4.clear());
         }
         self.listener.handle_link(is_up, now);
         self.addresses.handle_link(is_up, now);
@@ -73,6 +80,7 @@ impl Wire {
         self.listener.handle_timeout(now);
         self.addresses.handle_timeout(now);
         self.routers.handle_timeout(now);
+        self.ip4.iter_mut().for_each(|ip4| ip4.handle_timeout(now));
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -81,12 +89,20 @@ impl Wire {
             self.listener.poll_timeout(),
             self.addresses.poll_timeout(),
             self.routers.poll_timeout(),
+            self.ip4().and_then(ip4::Interface::poll_timeout),
         ];
         timeouts.into_iter().flatten().min()
     }
 
+    pub(super) fn ip4(&self) -> Option<&ip4::Interface> {
+        self.ip4.as_deref()
+    }
+
     /// The drops that the machines have counted themselves.
     pub(super) fn drops(&self) -> impl Iterator<Item = &Drops> {
-        [self.neighbors.drops(), self.routers.drops(), self.addresses.drops()].into_iter()
+        let of_ip4 = self.ip4().into_iter().flat_map(ip4::Interface::drops);
+        [self.neighbors.drops(), self.routers.drops(), self.addresses.drops()]
+            .into_iter()
+            .chain(of_ip4)
     }
 }

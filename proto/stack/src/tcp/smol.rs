@@ -23,6 +23,7 @@ mod listener;
 mod time_wait;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -34,7 +35,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore as _;
 use smoltcp::iface::Interface;
 
-use super::{Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId};
+use super::{Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId, mss_to};
 use crate::socket::Error;
 use crate::{Drop, Drops};
 use connection::{Connection, Ending};
@@ -149,6 +150,14 @@ impl SmolEngine {
         self.flows.range(first..).next().is_some_and(|(flow, _)| flow.local.0 == local)
     }
 
+    /// The open connections between two addresses.
+    pub(crate) fn flows_between(&self, local: Ipv6Addr, peer: Ipv6Addr) -> Vec<Flow> {
+        let from = Flow { local: (local, 0), peer: (Ipv6Addr::UNSPECIFIED, 0) };
+        let all = self.flows.range(from..).map(|(flow, _)| *flow);
+        let of_local = all.take_while(|flow| flow.local.0 == local);
+        of_local.filter(|flow| flow.peer.0 == peer).collect()
+    }
+
     fn on_connection_segment(
         &mut self,
         id: TcpId,
@@ -156,8 +165,9 @@ impl SmolEngine {
         now: Instant,
     ) -> Result<(), Drop> {
         let connection = self.connections.get_mut(&id).ok_or(Drop::NoSocket)?;
-        let Self { interface, config, mss, .. } = self;
-        let handled = connection.handle(interface, segment, config, *mss, now)?;
+        let mss = mss_to(connection.flow.peer.0, self.mss);
+        let Self { interface, config, .. } = self;
+        let handled = connection.handle(interface, segment, config, mss, now)?;
         if let Some(reply) = handled.reply {
             self.reply(reply);
         }
@@ -247,9 +257,9 @@ impl SmolEngine {
         }
         self.half_open.remove(&flow);
         self.interface = device::interface(self.isn.seed(half.isn));
-        let connection =
-            Connection::accepted(flow, &half, &self.config, self.mss, &mut self.interface)
-                .ok_or(Drop::Malformed)?;
+        let mss = mss_to(flow.peer.0, self.mss);
+        let connection = Connection::accepted(flow, &half, &self.config, mss, &mut self.interface)
+            .ok_or(Drop::Malformed)?;
         self.shares.add(flow.peer.0);
         let id = self.insert(flow, connection);
         let result = self.on_connection_segment(id, segment, now);
@@ -310,7 +320,7 @@ impl SmolEngine {
     }
 
     fn send_syn_ack(&mut self, flow: Flow, half: &HalfOpen) {
-        let segment = half.syn_ack(flow, self.mss, self.config.receive_buffer);
+        let segment = half.syn_ack(flow, mss_to(flow.peer.0, self.mss), self.config.receive_buffer);
         self.reply(Outgoing {
             source: flow.local.0,
             destination: flow.peer.0,
@@ -366,7 +376,8 @@ impl SmolEngine {
     fn poll_connection(&mut self, id: TcpId, now: Instant) -> Option<Outgoing> {
         let connection = self.connections.get_mut(&id)?;
         connection.is_ready = false;
-        let outgoing = connection.poll(&mut self.interface, &mut self.spare, self.mss, now);
+        let mss = mss_to(connection.flow.peer.0, self.mss);
+        let outgoing = connection.poll(&mut self.interface, &mut self.spare, mss, now);
         connection.observe(Ending::Other, now);
         match outgoing {
             Some(_) => self.wake(id),

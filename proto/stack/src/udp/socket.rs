@@ -1,7 +1,7 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use core::net::Ipv6Addr;
 
-use moorline_ip::{Header, udp};
+use moorline_ip::{Header, ip4, udp};
 
 use super::table::{Bound, Connected};
 use super::{DATAGRAM_OVERHEAD, Options, Outgoing, Received};
@@ -95,8 +95,11 @@ impl Socket {
         if destination.is_unspecified() || destination_port == 0 {
             return Err(Error::Invalid);
         }
-        if payload.len() > udp::MAX_PAYLOAD {
-            return Err(Error::MessageSize(udp::MAX_PAYLOAD));
+        // The length of an IPv4 packet counts its header, too.
+        let header = if destination.to_ipv4_mapped().is_some() { ip4::LEN } else { 0 };
+        let most = udp::MAX_PAYLOAD - header;
+        if payload.len() > most {
+            return Err(Error::MessageSize(most));
         }
         let own = self.connected.map(|connected| connected.local).or(self.bound.local);
         // A socket may be bound to a group to receive only the datagrams to it. A group is no source (RFC 4291 s2.7).

@@ -24,6 +24,8 @@ pub(crate) struct SimHost {
     pub(crate) plain: Option<PlainNode>,
     pub(crate) socket: Option<SimSocket>,
     pub(crate) is_gone: bool,
+    /// Whether the host names the locator of a third party as its own.
+    pub(crate) pretends: bool,
     /// Packets that the host sends.
     pub(crate) out: Vec<Vec<u8>>,
 }
@@ -93,6 +95,7 @@ impl SimHost {
             plain: None,
             socket: None,
             is_gone: false,
+            pretends: false,
             out: Vec::new(),
         };
         host.begin_anew(plan, seed, now);
@@ -125,9 +128,11 @@ impl SimHost {
             let preference = if self.prefers_none { 10 } else { preference };
             LocalLocator { preference, ..LocalLocator::new(l64(self.number, *locator)) }
         });
+        let pretended =
+            self.pretends.then(|| LocalLocator { preference: 1, ..LocalLocator::new(EVIL) });
         let state = LocalState {
             nids: vec![nid(self.number)],
-            locators: locators.collect(),
+            locators: pretended.into_iter().chain(locators).collect(),
             ..LocalState::default()
         };
         if let Some(plain) = &mut self.plain {
@@ -241,7 +246,8 @@ impl SimHost {
         for session in core.machine.sessions(now) {
             let (ours, theirs) = (session.wire.local.l64, session.wire.remote.l64);
             // The invented correspondents of a flood are elsewhere, and so is a namesake.
-            if session.pair.remote.nid != nid(1 - number) || session.pair.remote.l64 == EVIL {
+            let is_elsewhere = session.pair.remote.l64 == EVIL || self.pretends;
+            if session.pair.remote.nid != nid(1 - number) || is_elsewhere {
                 continue;
             }
             let is_right = [(ours, number), (theirs, 1 - number)]

@@ -139,6 +139,12 @@ pub(super) enum IlnpChange {
         /// The host.
         host: usize,
     },
+    /// The host names the locator of a third party as its best one, sends from there too, and goes on to acknowledge
+    /// what it does not see. Its packets are small and few, and the other host sends full ones.
+    Pretend {
+        /// The host.
+        host: usize,
+    },
     /// The applications end.
     Close,
 }
@@ -202,4 +208,8 @@ pub(super) struct IlnpOutcome {
     pub(super) options_to_classic: u64,
     /// Number of times that traffic was left to classic IPv6.
     pub(super) classic: u64,
+    /// Octets that a host has sent since it pretends to be at the locator of a third party.
+    pub(super) pretender_sent: usize,
+    /// Octets that have gone to the third party.
+    pub(super) third_party_got: usize,
 }

@@ -135,7 +135,8 @@ impl<'a> World<'a> {
             What::Send(host) => {
                 self.send(host);
                 if !self.is_closed {
-                    self.later(INTERVAL, What::Send(host));
+                    let factor = if self.hosts[host].pretends { FEW } else { 1 };
+                    self.later(INTERVAL * factor, What::Send(host));
                 }
             }
             What::Wake(host) => self.wake(host),
@@ -232,6 +233,10 @@ impl<'a> World<'a> {
         let is_there = owner(pair.local.l64).is_some_and(|(host, locator)| {
             host == from && self.hosts[from].locators.contains(&locator)
         });
+        let is_there = is_there || self.hosts[from].pretends && pair.local.l64 == EVIL;
+        if self.hosts[from].pretends {
+            self.outcome.pretender_sent += packet.len();
+        }
         if is_locator_update(&packet) {
             if self.captured.len() < MAX_CAPTURED {
                 self.captured.push(packet.clone());
@@ -250,6 +255,7 @@ impl<'a> World<'a> {
     fn arrive(&mut self, packet: Vec<u8>) {
         let Some((pair, ..)) = read(&packet) else { return };
         if pair.remote.l64 == EVIL {
+            self.outcome.third_party_got += packet.len();
             let request = read(&packet).filter(|(_, next, _)| *next == DESTINATION_OPTIONS);
             self.asked = request.and_then(|(.., rest)| {
                 Some(rest.get(8 * (usize::from(*rest.get(1)?) + 1)..)?.to_vec())
@@ -351,6 +357,15 @@ impl<'a> World<'a> {
                 self.hosts[host].end(says_so, &mut self.outcome, self.now);
             }
             IlnpChange::Vanish { host } => self.hosts[host].is_gone = true,
+            IlnpChange::Pretend { host } => {
+                self.hosts[host].pretends = true;
+                for host in &mut self.hosts {
+                    let sockets = host.socket.iter_mut();
+                    let padding = if host.pretends { 0 } else { FULL };
+                    sockets.for_each(|socket| socket.padding = padding);
+                }
+                self.hosts[host].tell_local(self.now);
+            }
             IlnpChange::Close => {
                 self.is_closed = true;
                 self.hosts.iter_mut().for_each(|host| host.socket = None);
@@ -413,3 +428,7 @@ const SERVER: u16 = 7;
 const INTERVAL: Duration = Duration::from_millis(10);
 const START_OF_ATTACKS: Duration = Duration::from_secs(1);
 const MAX_CAPTURED: usize = 1000;
+/// Factor of the time between two packets of a host that pretends.
+const FEW: u32 = 10;
+/// Padding of full packets.
+const FULL: usize = 1200;

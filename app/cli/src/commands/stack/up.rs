@@ -75,6 +75,9 @@ async fn open(args: &UpArgs) -> anyhow::Result<Builder> {
     if let Some(mac) = args.mac {
         builder = builder.mac(mac);
     }
+    if let Some(ipv4) = args.ipv4 {
+        builder = builder.ipv4(ipv4);
+    }
     if let Some(mtu) = args.mtu {
         builder = builder.mtu(mtu);
     }

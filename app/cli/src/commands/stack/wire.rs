@@ -181,7 +181,7 @@ fn boot(args: &WireArgs, boots: u64, now: u64) -> (Stack, WireId) {
         secret: Some(secret(args.seed)),
         ..address::Config::new(args.mac)
     };
-    let wire = WireConfig { mtu: args.mtu, addressing };
+    let wire = WireConfig { mtu: args.mtu, addressing, ip4: args.ipv4 };
     let wire = stack.add_wire(wire, instant(now));
     (stack, wire)
 }

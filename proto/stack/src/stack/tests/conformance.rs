@@ -113,7 +113,8 @@ fn the_source_of_a_first_fragment_hears_that_the_time_is_over() {
 #[test]
 fn the_mtu_of_a_wire_is_1280_at_least() {
     let mut stack = Stack::new(Config::default(), [7; 32], Instant::ZERO);
-    let wire = WireConfig { mtu: 576, addressing: crate::address::Config::new(HOST_MAC) };
+    let addressing = crate::address::Config::new(HOST_MAC);
+    let wire = WireConfig { mtu: 576, addressing, ip4: None };
     stack.add_wire(wire, Instant::ZERO);
     assert_eq!(stack.wires[0].routers.mtu(), 1280);
 }
@@ -376,7 +377,8 @@ fn send_from(
 #[test]
 fn a_source_that_the_host_does_not_have_is_an_error() {
     let mut link = configured();
-    let other = WireConfig { mtu: 1500, addressing: crate::address::Config::new(ROUTER_MAC) };
+    let other =
+        WireConfig { mtu: 1500, addressing: crate::address::Config::new(ROUTER_MAC), ip4: None };
     let other = link.stack.add_wire(other, link.now);
     link.run(Duration::from_secs(3));
     let now = link.now;

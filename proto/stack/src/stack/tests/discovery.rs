@@ -59,7 +59,7 @@ fn the_first_solicitation_has_an_address_or_no_option() {
         let mut link = Link::new(Config::default());
         link.stack = Stack::new(Config::default(), [seed; 32], Instant::ZERO);
         let addressing = crate::address::Config::new(HOST_MAC);
-        link.stack.add_wire(WireConfig { mtu: 1500, addressing }, Instant::ZERO);
+        link.stack.add_wire(WireConfig { mtu: 1500, addressing, ip4: None }, Instant::ZERO);
         link.run(Duration::from_secs(20));
         for (header, message) in link.sent_discovery() {
             if message.body != Body::RouterSolicitation {
@@ -278,7 +278,7 @@ fn an_optimistic_address_does_not_solicit() {
         optimistic: true,
         ..crate::address::Config::new(HOST_MAC)
     };
-    link.stack.add_wire(WireConfig { mtu: 1500, addressing }, Instant::ZERO);
+    link.stack.add_wire(WireConfig { mtu: 1500, addressing, ip4: None }, Instant::ZERO);
     link.run(Duration::from_secs(3));
     link.advertise(Duration::from_secs(1800));
     link.frames.clear();

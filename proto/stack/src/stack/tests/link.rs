@@ -31,7 +31,7 @@ impl Link {
         let mut stack = Stack::new(config, [7; 32], Instant::ZERO);
         let addressing =
             addresses::Config { mode: addresses::Mode::Eui64, ..addresses::Config::new(HOST_MAC) };
-        stack.add_wire(WireConfig { mtu: 1500, addressing }, Instant::ZERO);
+        stack.add_wire(WireConfig { mtu: 1500, addressing, ip4: None }, Instant::ZERO);
         Self { stack, now: Instant::ZERO, frames: vec![] }
     }
 

@@ -3,6 +3,7 @@ mod life;
 mod program;
 
 use alloc::vec;
+use core::time::Duration;
 
 use moorline_ip::ip6::{IP6_LEN, TCP};
 use moorline_ip::{Header, PacketBuf};
@@ -332,12 +333,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Retransmits the first unacknowledged segment now. Returns a SYN or a FIN without octets: smoltcp sends those by its timer
-    /// alone. smoltcp has no call for other segments, so it gets what means the same to it: three duplicate acknowledgments,
-    /// behind one that they duplicate.
+    /// Makes smoltcp retransmit all that is unacknowledged, from now on. Returns the first segment. A SYN, or a FIN without octets, is sent
+    /// again as it is: smoltcp sends those by its timer alone. It has no call for other segments.
+    ///
+    /// Three duplicate acknowledgments, behind one that they duplicate, make smoltcp send the first segment. After that it would wait for
+    /// its timer, because a fast retransmission is of one segment. So the timer goes off before its time: smoltcp begins anew behind the
+    /// last acknowledgment, in slow start, as on a path that it does not know (RFC 5681 s3.1). The copy of the first segment that comes of
+    /// this is thrown away. If the timer has gone off more than once, smoltcp has begun anew already.
     pub(super) fn handle_move(
         &mut self,
         interface: &mut Interface,
+        spare: &mut Option<PacketBuf>,
+        mss: u16,
         now: Instant,
     ) -> Option<Outgoing> {
         if self.unacknowledged == self.next {
@@ -352,7 +359,14 @@ impl Connection {
         for _ in 0..4 {
             self.ingest(interface, &mut self.segment_of_peer(self.received), now);
         }
-        None
+        let first = self.poll(interface, spare, mss, now);
+        let expiry = interface.poll_at(to_smoltcp(now), &self.sockets).map(from_smoltcp);
+        if let Some(expiry) =
+            expiry.filter(|at| first.is_some() && at.since(now) <= BACKED_OFF_ONCE)
+        {
+            let _copy = self.poll(interface, spare, mss, expiry.max(now));
+        }
+        first
     }
 
     /// The FIN again. All octets before it are acknowledged.
@@ -394,6 +408,21 @@ impl Connection {
         is_synchronized(self.state())
     }
 
+    /// Whether the segment acknowledges again all but the FIN of this host. smoltcp must not count such: after the third it would stop
+    /// its timer for a fast retransmission, and have no octets to send. The FIN would never leave again.
+    fn has_only_fin_to_repeat(&self, segment: &[u8]) -> bool {
+        let is_closing = matches!(self.state(), State::FinWait1 | State::Closing | State::LastAck);
+        if !is_closing || self.socket().send_queue() > 0 {
+            return false;
+        }
+        let Ok(parsed) = Segment::parse(segment) else { return false };
+        let is_bare = parsed.payload.is_empty() && parsed.flags == Flags::ACK;
+        // A probe of a silent connection has an old number, and wants an answer.
+        is_bare
+            && parsed.acknowledgment == self.unacknowledged
+            && !parsed.sequence.is_before(self.received)
+    }
+
     /// Gives smoltcp a segment of the peer. Returns its immediate answer.
     fn ingest(
         &mut self,
@@ -401,6 +430,9 @@ impl Connection {
         segment: &mut PacketBuf,
         now: Instant,
     ) -> Option<Outgoing> {
+        if self.has_only_fin_to_repeat(segment) {
+            return None;
+        }
         let len = u16::try_from(segment.len()).ok()?;
         let header = Header::new(self.flow.peer.0, self.flow.local.0, TCP, HOP_LIMIT, len);
         segment.prepend(&header.octets());
@@ -458,6 +490,9 @@ const fn is_synchronized(state: State) -> bool {
 }
 
 /// The time of smoltcp, in whole microseconds.
+/// Retransmission timer of smoltcp that has gone off at most once: its least value is one second.
+const BACKED_OFF_ONCE: Duration = Duration::from_secs(2);
+
 fn to_smoltcp(now: Instant) -> time::Instant {
     time::Instant::from_micros(i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX))
 }

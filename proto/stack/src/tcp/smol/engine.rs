@@ -5,7 +5,7 @@ use moorline_ip::icmp::Cause;
 use moorline_ip::{Header, PacketBuf};
 use moorline_types::Instant;
 
-use super::super::{Engine, Event, Flow, ListenerId, Outgoing, Segment, Seq, State, TcpId};
+use super::super::{Engine, Event, Flow, ListenerId, Outgoing, Segment, Seq, State, TcpId, mss_to};
 use super::connection::{Connection, Ending};
 use super::time_wait::Answer;
 use super::{Noticed, SmolEngine, device};
@@ -187,8 +187,10 @@ impl Engine for SmolEngine {
             return Ok(());
         };
         let connection = self.connections.get_mut(&id).ok_or(Error::NotConnected)?;
-        if let Some(again) = connection.handle_move(&mut self.interface, now) {
-            self.reply(again);
+        let mss = mss_to(flow.peer.0, self.mss);
+        let Self { interface, spare, .. } = self;
+        if let Some(first) = connection.handle_move(interface, spare, mss, now) {
+            self.reply(first);
         }
         self.settle(id, Ending::Other, now);
         Ok(())

@@ -15,6 +15,7 @@ fn args(number: u8) -> WireArgs {
         optimistic: false,
         hop_limit: 64,
         mtu: 1500,
+        ipv4: None,
         pcap: None,
     }
 }
@@ -169,4 +170,27 @@ fn frames_go_into_a_pcap_file() {
     let octets: usize = frames.iter().map(|frame| 16 + frame.len() / 2).sum();
     assert_eq!(file.len(), 24 + octets);
     assert_eq!(file[..4], 0xa1b2_c3d4_u32.to_le_bytes());
+}
+
+#[test]
+fn a_host_with_an_ipv4_address_answers_requests_for_it_and_pings_mapped_addresses() {
+    let ipv4 = "192.0.2.2/24,gateway 192.0.2.1".parse().expect("a configuration");
+    let args = WireArgs { ipv4: Some(ipv4), ..args(2) };
+    let request =
+        "ffffffffffff02000000000108060001080006040001020000000001c0000201000000000000c0000202";
+    let lines = [
+        json!({ "at": 0, "rx": request }).to_string(),
+        json!({ "at": 1, "do": "ping", "to": "::ffff:192.0.2.1" }).to_string(),
+    ];
+    let sent: Vec<_> = answers(&args, &lines)
+        .iter()
+        .filter_map(|line| line["tx"].as_str().map(str::to_owned))
+        .collect();
+    let reply =
+        "02000000000102000000000208060001080006040002020000000002c0000202020000000001c0000201";
+    assert!(sent.iter().any(|frame| frame == reply), "{sent:?}");
+    assert!(
+        sent.iter().any(|frame| frame.starts_with("02000000000102000000000208004500")),
+        "{sent:?}"
+    );
 }

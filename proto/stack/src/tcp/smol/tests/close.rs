@@ -134,6 +134,25 @@ fn a_closed_connection_waits_a_minute_for_the_fin_of_the_peer() {
 }
 
 #[test]
+fn a_lost_fin_comes_again_whatever_the_peer_acknowledges_meanwhile() {
+    let mut net = Net::new(6);
+    let (a, b) = net.connected();
+    net.a().send(a, &pattern(100, 1)).unwrap();
+    net.run(Duration::from_secs(1));
+    let last = net.log.iter().rfind(|sent| sent.header.source == B).unwrap().clone();
+    net.cut = Some(1);
+    net.a().shutdown(a).unwrap();
+    net.run(Duration::from_millis(1));
+    for _ in 0..5 {
+        net.deliver(0, &last).unwrap();
+        net.flush();
+    }
+    net.cut = None;
+    net.run(Duration::from_secs(3));
+    assert_eq!(net.read(1, b), (pattern(100, 1), Ok(0)));
+}
+
+#[test]
 fn time_wait_lasts_a_minute_and_answers_the_fin_of_the_peer() {
     let mut net = Net::new(7);
     let (a, b) = net.connected();

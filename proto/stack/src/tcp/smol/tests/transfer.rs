@@ -211,6 +211,26 @@ fn a_move_sends_the_first_unacknowledged_segment_at_once() {
 }
 
 #[test]
+fn a_move_sends_a_lost_window_again_without_waiting_for_the_timer() {
+    let mut net = Net::new(8);
+    let (a, b) = net.connected();
+    net.a().send(a, &pattern(100_000, 1)).unwrap();
+    net.run(Duration::from_secs(1));
+    let _ = net.read(1, b);
+    net.cut = Some(1);
+    net.a().send(a, &pattern(60_000, 2)).unwrap();
+    net.run(Duration::from_millis(300));
+    net.cut = None;
+    let (now, before) = (net.now, net.log.len());
+    net.a().handle_move(FLOW, now).unwrap();
+    net.run(Duration::from_millis(600));
+    assert_eq!(net.read(1, b).0, pattern(60_000, 2));
+    // Slow start begins with one segment, as the path is not known.
+    let at_once = net.log[before..].iter().filter(|sent| sent.at == now);
+    assert_eq!(at_once.count(), 1);
+}
+
+#[test]
 fn a_move_of_an_idle_connection_sends_nothing() {
     let mut net = Net::new(9);
     net.connected();

@@ -1,0 +1,77 @@
+//! The calls on sockets: those of [`Stack`], with what follows from them.
+
+use core::net::Ipv6Addr;
+
+use moorline_stack::Drop;
+use moorline_stack::socket::Error;
+use moorline_stack::stack::{Netstat, Stack};
+use moorline_stack::tcp::{self, Flow, ListenerId, TcpId};
+use moorline_stack::udp::{self, UdpId};
+use moorline_types::Instant;
+
+use crate::host::Host;
+
+/// Calls that send something: the stack does them, and the host settles.
+macro_rules! calls {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl Host {
+            $(
+                #[doc = concat!("As [`Stack::", stringify!($name), "`].")]
+                ///
+                /// # Errors
+                #[doc = concat!("As [`Stack::", stringify!($name), "`].")]
+                pub fn $name(&mut self, $($argument: $type,)* now: Instant) -> $result {
+                    self.with_stack(now, |stack| stack.$name($($argument,)* now))
+                }
+            )*
+        }
+    };
+}
+
+/// Calls that send nothing: the stack does them.
+macro_rules! questions {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $result:ty;)*) => {
+        impl Host {
+            $(
+                #[doc = concat!("As [`Stack::", stringify!($name), "`].")]
+                ///
+                /// # Errors
+                #[doc = concat!("As [`Stack::", stringify!($name), "`].")]
+                pub fn $name(&mut self, $($argument: $type),*) -> $result {
+                    self.stack.$name($($argument),*)
+                }
+            )*
+        }
+    };
+}
+
+calls! {
+    ping(destination: Ipv6Addr, name: (u16, u16), data: &[u8]) -> Result<(), Drop>;
+    udp_send_to(socket: UdpId, payload: &[u8], to: Option<(Ipv6Addr, u16)>, options: udp::Options) -> Result<(), Error>;
+    udp_close(socket: UdpId) -> Result<(), Error>;
+    tcp_connect(peer: (Ipv6Addr, u16)) -> Result<TcpId, Error>;
+    tcp_send(id: TcpId, octets: &[u8]) -> Result<usize, Error>;
+    tcp_recv(id: TcpId, octets: &mut [u8]) -> Result<usize, Error>;
+    tcp_shutdown(id: TcpId) -> Result<(), Error>;
+    tcp_abort(id: TcpId) -> Result<(), Error>;
+    tcp_close(id: TcpId) -> Result<(), Error>;
+    tcp_unlisten(id: ListenerId) -> Result<(), Error>;
+}
+
+questions! {
+    udp_bind(local: Option<Ipv6Addr>, port: Option<u16>) -> Result<UdpId, Error>;
+    udp_recv(socket: UdpId) -> Result<udp::Received, Error>;
+    udp_local(socket: UdpId) -> Result<(Option<Ipv6Addr>, u16), Error>;
+    tcp_listen(local: Option<Ipv6Addr>, port: u16, backlog: usize) -> Result<ListenerId, Error>;
+    tcp_accept(listener: ListenerId) -> Result<Option<TcpId>, Error>;
+    tcp_flow(id: TcpId) -> Result<Flow, Error>;
+    tcp_state(id: TcpId) -> Result<tcp::State, Error>;
+}
+
+impl Host {
+    /// As [`Stack::netstat`]. Counters of contexts are in [`Host::planes`] and [`Host::protocols`].
+    #[must_use]
+    pub fn netstat(&self, now: Instant) -> Netstat {
+        Stack::netstat(&self.stack, now)
+    }
+}
