@@ -107,7 +107,7 @@ fn a_damaged_file_costs_no_address_and_a_person_is_told() {
     let placed = bench.follow(view());
     let generation = bench.host.proof().generation();
     save(&bench.store, bench.host.addressing().unwrap(), generation).unwrap();
-    fs::write(bench.store.addresses(), "{").unwrap();
+    fs::write(bench.store.folder().place(moorline_state::ADDRESSES), "{").unwrap();
     let mut next = Bench::new(AddressMode::HbaCompatible, open());
     assert!(next.host.proof().generation() > generation, "peers take none for old");
     assert_eq!(next.follow(view()), placed);
