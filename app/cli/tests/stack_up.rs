@@ -6,16 +6,18 @@
     reason = "helpers of a test may panic as the test may"
 )]
 
+#[path = "stack_common/mod.rs"]
+mod common;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 
-use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto, socket};
-use rustix::process::{Pid, Signal, kill_process};
-use rustix::thread::{UnshareFlags, unshare_unsafe};
+use common::{Program, assert_answer, in_namespace, pattern, run};
+use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -31,27 +33,9 @@ struct Host {
     folder: TempDir,
 }
 
-/// A running `moorline`, and the lines that it prints.
-struct Program {
-    child: Child,
-    lines: BufReader<ChildStdout>,
-}
-
 /// Runs a test in a network namespace of its own, with a host on this wire; prints a message if it cannot.
 fn on_wire(wire: &'static str, test: impl FnOnce(Host) + Send + 'static) {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("SKIPPED stack: needs root, for a network namespace");
-        return;
-    }
-    let done = thread::spawn(|| {
-        // SAFETY: only the network namespace is left; descriptors stay shared.
-        unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("a network namespace of our own");
-        run("ip", &["link", "set", "lo", "up"]);
-        test(Host::start(wire));
-    });
-    if let Err(panic) = done.join() {
-        std::panic::resume_unwind(panic);
-    }
+    in_namespace(|| test(Host::start(wire)));
 }
 
 impl Host {
@@ -121,42 +105,6 @@ impl Host {
     }
 }
 
-impl Program {
-    fn start(arguments: &[&str]) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_moorline"));
-        command.arg("stack").args(arguments);
-        Self::of(command)
-    }
-
-    fn of(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap());
-        Self { child, lines }
-    }
-
-    /// Waits for a line that begins so.
-    fn wait_for(&mut self, start: &str) -> String {
-        let mut line = String::new();
-        while !line.starts_with(start) {
-            line.clear();
-            let len = self.lines.read_line(&mut line).unwrap();
-            assert!(len > 0, "the program has ended before `{start}`");
-        }
-        line.trim_end().to_owned()
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill_process(Pid::from_child(&self.child), signal).unwrap();
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 impl Drop for Host {
     fn drop(&mut self) {
         if let Some(radvd) = &mut self.radvd {
@@ -164,12 +112,6 @@ impl Drop for Host {
             let _ = radvd.wait();
         }
     }
-}
-
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().expect(program);
-    assert!(output.status.success(), "{program} {arguments:?}: {output:?}");
-    String::from_utf8(output.stdout).unwrap()
 }
 
 /// Makes the interfaces `host`, where Linux is silent, and `linux`, which is returned. Both carry frames.
@@ -180,29 +122,6 @@ fn make_pair() -> &'static str {
     run("ip", &["link", "set", "linux", "up"]);
     while !run("ip", &["link", "show", "host"]).contains("state UP") {}
     "linux"
-}
-
-/// Sends an Echo Request from Linux, and waits for the same octets.
-fn assert_answer(to: Ipv6Addr, size: usize) {
-    let socket = socket(AddressFamily::INET6, SocketType::RAW, Some(ipproto::ICMPV6)).unwrap();
-    // Type, code, checksum (of the kernel), identifier and sequence number.
-    let mut request = vec![128, 0, 0, 0, 0x12, 0x34, 0, 1];
-    request.extend(pattern(size));
-    sendto(&socket, &request, SendFlags::empty(), &SocketAddrV6::new(to, 0, 0, 0)).unwrap();
-    let mut octets = vec![0; 8 + size + 1];
-    loop {
-        // The socket also gets messages of Neighbor Discovery.
-        let (len, _) = recv(&socket, &mut octets[..], RecvFlags::empty()).unwrap();
-        if octets[0] == 129 {
-            assert!(octets[4..len] == request[4..], "the octets differ");
-            return;
-        }
-    }
-}
-
-/// Octets without a short period.
-fn pattern(len: usize) -> Vec<u8> {
-    (0_u64..).flat_map(|number| (number * number).to_be_bytes()).take(len).collect()
 }
 
 #[test]
@@ -219,7 +138,7 @@ fn radvd_gives_an_address_and_both_ends_ping() {
 
         let state = host.json(&["netstat", "--json"]);
         assert_eq!(state["routes"][0]["prefix"], "::/0");
-        assert_eq!(state["interface"]["wire"], TAP);
+        assert_eq!(state["interfaces"][0]["wire"], TAP);
         assert!(state["counters"]["fragmented"].as_u64().unwrap() >= 4, "{state}");
         let shown = host.text(&["ifconfig"]);
         assert!(shown.contains(&format!("{address}/64 preferred")), "{shown}");

@@ -2,19 +2,19 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | `keys`, `saved`, `given` | files |
+//! | `keys`, `given` | files; `moorline-state` has the file of addresses |
 //! | `views` | answers of the control API |
 //! | `effects` | execution of the host's effects about addresses |
 
 mod effects;
 mod given;
 mod keys;
-mod saved;
 mod views;
 
 use anyhow::Context as _;
 use moorline_addresses::{Addressing, HostView, Planner, Rule};
 use moorline_cga::{LocalAddresses, LocalProof};
+use moorline_state::{Moment, SavedAddresses};
 use moorline_types::Prefix;
 
 use crate::clock;
@@ -23,7 +23,6 @@ use crate::deaf::Deaf;
 use crate::shell::seed;
 use crate::store::Store;
 use keys::Keys;
-pub(crate) use saved::{Moment, SavedAddresses};
 pub(crate) use views::{AddressViews, evidence_text, has_router};
 
 /// Keys of our addresses, and the prefixes and links of warnings. `Host` has the plans of addresses.
@@ -48,28 +47,21 @@ impl Addresses {
         let seed = seed()?;
         let key_of = |rule: &Rule| rule.key().and_then(|name| keys.public().get(name)).cloned();
         let lifetimes = &settings.policy.lifetimes;
-        let saved = store.load_addresses(|saved| {
-            let generation = saved.generation;
-            Ok((generation, saved.into_groups(key_of, lifetimes, moment())?))
-        })?;
-        let (mut generation, mut groups) = match saved.value {
-            Some(saved) => saved,
-            None => (getrandom::u32().context("randomness of the kernel")?, Vec::new()),
+        let kept = store.folder().load_groups(key_of, lifetimes, moment())?;
+        let generation = match kept.generation {
+            Some(generation) => generation,
+            None => getrandom::u32().context("randomness of the kernel")?,
         };
-        if saved.is_older {
-            generation = generation.wrapping_add(GENERATIONS_OF_A_FILE);
-        }
-        if let Some(damage) = &saved.damage {
+        if let Some(damage) = &kept.damage {
             tracing::warn!("{damage}");
         }
+        let mut groups = kept.groups;
         given::add(&mut groups, &settings, key_of)?;
         let planner = Planner::new(settings.policy, keys.public().clone(), groups, seed);
         let local = planner.announced(&HostView::default());
-        // Use a generation that no peer of an earlier run knows.
-        let proof =
-            LocalProof::new(generation.wrapping_add(LocalProof::GENERATIONS), local, &[], seed);
+        let proof = LocalProof::new(generation, local, &[], seed);
         let addresses =
-            Self { keys, deaf: Deaf::default(), unserved: Vec::new(), damage: saved.damage };
+            Self { keys, deaf: Deaf::default(), unserved: Vec::new(), damage: kept.damage };
         Ok((addresses, Addressing::new(planner), proof))
     }
 
@@ -88,24 +80,16 @@ impl Addresses {
     }
 }
 
-/// Writes the parameters of all addresses, and a generation that this run does not reach before the next write, even if
-/// some writes fail: `generation` is the one that peers know.
+/// Writes the parameters of all addresses, and the generation that peers know.
 fn save(store: &Store, addressing: &Addressing, generation: u32) -> anyhow::Result<()> {
-    let generation = generation.wrapping_add(GENERATIONS_AHEAD);
     let saved = SavedAddresses::new(generation, addressing.planner.groups().iter(), moment());
-    store.save_addresses(&saved)
+    store.folder().save_addresses(&saved)
 }
 
 /// Returns the current time of both clocks.
 pub(crate) fn moment() -> Moment {
     Moment { now: clock::now(), unix_s: clock::unix_ms() / 1000 }
 }
-
-/// Serial numbers of locator lists (RFC 5533 s5.15.2) between the last one and the one in the file: enough for 1,024 changes
-/// while the disk accepts no write.
-const GENERATIONS_AHEAD: u32 = 1024 * LocalProof::GENERATIONS;
-/// Serial numbers of locator lists that no run uses between two of its files.
-const GENERATIONS_OF_A_FILE: u32 = 1 << 16;
 
 #[cfg(test)]
 mod tests;

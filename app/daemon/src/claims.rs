@@ -5,7 +5,6 @@
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
 use std::os::linux::net::SocketAddrExt as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 
@@ -41,27 +40,15 @@ impl Claims {
 
 fn claim_state(store: &Store) -> anyhow::Result<File> {
     let place = store.lock();
-    let open = || {
-        // Do not truncate: the file has the process id of the lock's holder.
-        let mut options = File::options();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&place)
+    let Some(mut file) = store.folder().claim()? else {
+        let pid = fs::read_to_string(&place).unwrap_or_default();
+        bail!(
+            "another moorlined{} uses the state directory {}; {WHAT_TO_DO}, or name another \
+             directory with --state-dir",
+            in_words(pid.trim().parse().ok()),
+            store.directory().display()
+        );
     };
-    let mut file = open().with_context(|| place.display().to_string())?;
-    match file.try_lock() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let pid = fs::read_to_string(&place).unwrap_or_default();
-            bail!(
-                "another moorlined{} uses the state directory {}; {WHAT_TO_DO}, or name another \
-                 directory with --state-dir",
-                in_words(pid.trim().parse().ok()),
-                store.directory().display()
-            );
-        }
-        Err(TryLockError::Error(error)) => {
-            return Err(error).with_context(|| format!("lock on {}", place.display()));
-        }
-    }
     // If the disk is full, the file has no process id. The lock still holds, and the message of another daemon names no
     // process.
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));

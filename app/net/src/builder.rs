@@ -10,8 +10,10 @@ use moorline_types::Instant;
 use moorline_wires::{Wire, WireSpec};
 
 use crate::carrier::Carrier;
+use crate::node::Node;
 use crate::shared::{Port, Shared};
-use crate::{Host, Interface};
+use crate::shim6::Opened;
+use crate::{Host, Interface, Shim6};
 
 /// Settings of a host that is to come up.
 ///
@@ -32,6 +34,7 @@ pub struct Builder {
     mode: address::Mode,
     is_optimistic: bool,
     config: Config,
+    shim6: Option<Shim6>,
 }
 
 impl Default for Builder {
@@ -52,6 +55,7 @@ impl Builder {
             mode: address::Mode::Stable,
             is_optimistic: false,
             config: Config::default(),
+            shim6: None,
         }
     }
 
@@ -117,10 +121,19 @@ impl Builder {
         self
     }
 
+    /// Has Shim6 beneath the host. Then the host makes hash-based addresses, whatever [`Self::addresses`] says. It needs several
+    /// wires, or one with routers of several providers.
+    #[must_use]
+    pub fn shim6(mut self, shim6: Shim6) -> Self {
+        self.shim6 = Some(shim6);
+        self
+    }
+
     /// Brings the host up. Must be called in a tokio runtime with time and I/O: the host runs in tasks of it.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidInput`]: there is no wire, or the MTU is less than 1280. Others: the system has no random numbers.
+    /// [`io::ErrorKind::InvalidInput`]: there is no wire, or the MTU is less than 1280. Others: the system has no random numbers;
+    /// the state directory of [`Shim6::state`] cannot be used.
     pub fn up(self) -> io::Result<Host> {
         let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         if self.wires.is_empty() {
@@ -131,8 +144,18 @@ impl Builder {
         }
         let mut seed = [0; 32];
         getrandom::fill(&mut seed)?;
-        let stack = Stack::new(self.config, seed, Instant::ZERO);
-        let shared = Arc::new(Shared::new(stack, Clock::now()));
+        let opened = match self.shim6 {
+            Some(shim6) => shim6.open(self.config, seed)?,
+            None => Opened {
+                node: Node::Plain(Box::new(Stack::new(self.config, seed, Instant::ZERO))),
+                keeper: None,
+                damage: None,
+            },
+        };
+        let shared = Arc::new(Shared::new(opened.node, opened.damage, Clock::now()));
+        if let Some(keeper) = opened.keeper {
+            tokio::spawn(keeper.run(Arc::clone(&shared)));
+        }
         for (name, wire, ip4) in self.wires {
             let mtu = self.mtu.unwrap_or_else(|| wire.mtu());
             let addressing = address::Config {
@@ -154,12 +177,12 @@ fn add_wire(
     name: String,
     mut wire: Wire,
 ) -> io::Result<()> {
-    wire.set_super_segments(true)?;
+    // The plane of Shim6 handles packets that fit the link.
+    wire.set_super_segments(shared.look(|state, _| state.node.protected().is_none()))?;
     let ready = Arc::default();
     let id = shared.with(|state, now| {
         let mtu = config.mtu;
-        let id = state.stack.add_wire(config, now);
-        state.stack.set_cuts_segments(id, true);
+        let id = state.node.add_wire(config, now);
         let interface = Interface {
             wire: id,
             name,

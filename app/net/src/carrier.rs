@@ -64,7 +64,7 @@ impl Carrier {
         if !frames.is_empty() {
             self.shared.with(|state, now| {
                 for frame in frames {
-                    state.stack.handle_frame(self.id, frame, now);
+                    state.node.handle_frame(self.id, frame, now);
                 }
             });
         }

@@ -2,7 +2,9 @@ use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
+use moorline_contexts::ContextView;
 use moorline_ip::Mac;
+use moorline_protected::News;
 use moorline_stack::address::State as AddressState;
 use moorline_stack::stack::{self, Netstat, WireId};
 use moorline_stack::tcp::{Flow, State as TcpState};
@@ -10,7 +12,7 @@ use moorline_wires::Counts;
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::shared::Shared;
+use crate::shared::{Shared, State};
 
 /// A host in this process. Clones are the same host.
 ///
@@ -46,6 +48,10 @@ pub struct Interface {
 pub enum Event {
     /// At the stack. Events of sockets are not among these.
     Stack(stack::Event),
+    /// Something happened to contexts of Shim6, or to the addresses of a host with Shim6.
+    Shim6(News),
+    /// The addresses could not be saved. The host uses no new ones before it can save them: it tries again in ten seconds.
+    Unsaved(Arc<io::Error>),
     /// The other end of a wire has come or gone.
     Link {
         /// The wire.
@@ -107,7 +113,22 @@ impl Host {
     /// State of the host, for people.
     #[must_use]
     pub fn netstat(&self) -> Netstat {
-        self.shared().look(|state, now| state.stack.netstat(now))
+        self.shared().look(|state, now| state.node.stack().netstat(now))
+    }
+
+    /// The contexts of Shim6, in the order of their numbers; empty without Shim6.
+    #[must_use]
+    pub fn contexts(&self) -> Vec<ContextView> {
+        self.shared().look(|state, _| {
+            let host = state.node.protected().into_iter();
+            host.flat_map(|host| host.protocols().shim6().contexts()).collect()
+        })
+    }
+
+    /// A sentence for people, if the file of the addresses of the last run was damaged.
+    #[must_use]
+    pub fn damage(&self) -> Option<&str> {
+        self.shared().damage.as_deref()
     }
 
     /// The interfaces.
@@ -122,7 +143,10 @@ impl Host {
     pub fn connections(&self) -> Vec<(Flow, TcpState)> {
         self.shared().look(|state, _| {
             let ids = state.waiting.tcp.keys();
-            let row = |id| Some((state.stack.tcp_flow(id).ok()?, state.stack.tcp_state(id).ok()?));
+            let row = |id| {
+                let stack = state.node.stack();
+                Some((stack.tcp_flow(id).ok()?, stack.tcp_state(id).ok()?))
+            };
             ids.filter_map(|id| row(*id)).collect()
         })
     }
@@ -132,7 +156,7 @@ impl Host {
     pub fn udp_sockets(&self) -> Vec<(Option<Ipv6Addr>, u16)> {
         self.shared().look(|state, _| {
             let ids = state.waiting.udp.keys();
-            ids.filter_map(|id| state.stack.udp_local(*id).ok()).collect()
+            ids.filter_map(|id| state.node.stack().udp_local(*id).ok()).collect()
         })
     }
 
@@ -147,9 +171,10 @@ impl Host {
 impl Owner {
     fn end(&self) {
         self.0.with(|state, now| {
-            for id in state.waiting.tcp.keys() {
+            let State { node, waiting, .. } = state;
+            for id in waiting.tcp.keys() {
                 // The connection may be over already.
-                let _ = state.stack.tcp_abort(*id, now);
+                let _ = node.call(now, |stack| stack.tcp_abort(*id, now));
             }
         });
         self.0.end.send_replace(true);

@@ -27,17 +27,35 @@
 //!
 //! [`TcpStream`] has tokio's `AsyncRead` and `AsyncWrite`, so that what works with tokio's own streams works here: `tokio::io::copy`,
 //! `tokio::io::split`, hyper by `hyper_util::rt::TokioIo`. `axum::serve` takes a [`TcpListener`]. [`Resolver`] looks names up by the DNS
-//! servers that routers advertise. docs/stack.md says what the host does, and with which limits.
+//! servers that routers advertise.
+//!
+//! With [`Builder::shim6`] and several wires, connections with peers that know Shim6 (RFC 5533) survive when a wire or its provider fails. The
+//! program does nothing for that: a connection keeps its addresses, and its packets have others. The example `survive` shows it.
+//!
+//! ```no_run
+//! # async fn example() -> std::io::Result<()> {
+//! use moorline_net::{Builder, Shim6};
+//!
+//! let [one, other] = ["tap:isp1", "tap:isp2"].map(|wire| wire.parse().expect("a wire"));
+//! let shim6 = Shim6::new().state("/var/lib/my-program".as_ref());
+//! let host = Builder::new().open(&one).await?.open(&other).await?.shim6(shim6).up()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! docs/stack.md says what the host does, and with which limits.
 #![forbid(unsafe_code)]
 
 mod builder;
 mod carrier;
 mod error;
 mod host;
+mod node;
 mod ping;
 #[cfg(feature = "dns")]
 mod resolver;
 mod shared;
+mod shim6;
 mod tcp;
 mod udp;
 mod waiting;
@@ -45,6 +63,7 @@ mod waiting;
 pub use builder::Builder;
 pub use host::{Event, Host, Interface, mapped};
 pub use moorline_ip::Mac;
+pub use moorline_protected::{Config as Shim6Config, News};
 pub use moorline_stack::address::Mode as AddressMode;
 pub use moorline_stack::ip4::Config as Ipv4Config;
 pub use moorline_stack::socket::Error;
@@ -55,5 +74,6 @@ pub use moorline_wires::{Wire, WireSpec};
 pub use ping::{Outcome, Pinger};
 #[cfg(feature = "dns")]
 pub use resolver::Resolver;
+pub use shim6::Shim6;
 pub use tcp::{TcpListener, TcpStream};
 pub use udp::UdpSocket;

@@ -69,7 +69,8 @@ impl Pinger {
             if let Some(pings) = state.waiting.pings.get_mut(&self.identifier) {
                 pings.sent.insert(sequence, Clock::now());
             }
-            state.stack.ping(to, (self.identifier, sequence), data, now)
+            let name = (self.identifier, sequence);
+            state.node.call(now, |stack| stack.ping(to, name, data, now))
         });
         sent.map_err(|drop| io::Error::new(io::ErrorKind::NetworkUnreachable, drop.to_string()))
     }

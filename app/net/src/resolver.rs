@@ -34,9 +34,9 @@ impl Resolver {
     /// # Errors
     /// [`io::ErrorKind::NotFound`]: no router has advertised a server.
     pub fn new(host: &Host) -> io::Result<Self> {
-        let (servers, domains) = host
-            .shared()
-            .look(|state, now| (state.stack.dns_servers(now), state.stack.search_domains(now)));
+        let (servers, domains) = host.shared().look(|state, now| {
+            (state.node.stack().dns_servers(now), state.node.stack().search_domains(now))
+        });
         if servers.is_empty() {
             let text = "no router advertises a DNS server, so give an address instead of a name";
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
@@ -77,7 +77,9 @@ impl Resolver {
                 IpAddr::V4(_) => None,
             })
             .collect();
-        self.host.shared().with(|state, now| state.stack.order_destinations(&mut addresses, now));
+        self.host.shared().with(|state, now| {
+            state.node.call(now, |stack| stack.order_destinations(&mut addresses, now));
+        });
         Ok(addresses)
     }
 

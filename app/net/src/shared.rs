@@ -4,10 +4,12 @@ use std::task::Waker;
 use std::time::{Duration, Instant as Clock};
 
 use moorline_ip::PacketBuf;
-use moorline_stack::stack::{self, Stack, WireId};
+use moorline_protected::Saved;
+use moorline_stack::stack::{self, WireId};
 use moorline_types::Instant;
 use tokio::sync::{Notify, broadcast, watch};
 
+use crate::node::Node;
 use crate::waiting::Waiting;
 use crate::{Event, Interface};
 
@@ -17,6 +19,10 @@ pub(crate) struct Shared {
     start: Clock,
     /// The time of the next timer has come nearer.
     timer: Notify,
+    /// There are addresses to save.
+    pub(crate) unsaved: Notify,
+    /// Sentence for people on a damaged file of addresses.
+    pub(crate) damage: Option<String>,
     pub(crate) events: broadcast::Sender<Event>,
     /// Becomes true at the end of the host. Each task has a receiver until it has ended.
     pub(crate) end: watch::Sender<bool>,
@@ -24,11 +30,13 @@ pub(crate) struct Shared {
 
 /// The host, behind a lock.
 pub(crate) struct State {
-    pub(crate) stack: Stack,
+    pub(crate) node: Node,
     pub(crate) waiting: Waiting,
     pub(crate) ports: Vec<Port>,
     /// Until when the task of the timers sleeps.
     due: Option<Instant>,
+    /// Addresses for the task that saves them.
+    pub(crate) unsaved: Option<Saved>,
     woken: Vec<Waker>,
 }
 
@@ -40,17 +48,20 @@ pub(crate) struct Port {
 }
 
 impl Shared {
-    pub(crate) fn new(stack: Stack, start: Clock) -> Self {
+    pub(crate) fn new(node: Node, damage: Option<String>, start: Clock) -> Self {
         Self {
             state: Mutex::new(State {
-                stack,
+                node,
                 waiting: Waiting::default(),
                 ports: Vec::new(),
                 due: None,
+                unsaved: None,
                 woken: Vec::new(),
             }),
             start,
             timer: Notify::new(),
+            unsaved: Notify::new(),
+            damage,
             events: broadcast::Sender::new(EVENTS),
             end: watch::Sender::new(false),
         }
@@ -61,7 +72,7 @@ impl Shared {
         let mut state = self.lock();
         let result = call(&mut state, self.now());
         state.hand_out_frames();
-        while let Some(event) = state.stack.poll_event() {
+        while let Some(event) = state.node.poll_event() {
             let State { waiting, woken, .. } = &mut *state;
             waiting.handle(&event, woken);
             if !matches!(event, stack::Event::Tcp(_) | stack::Event::Udp(_)) {
@@ -69,13 +80,26 @@ impl Shared {
                 let _ = self.events.send(Event::Stack(event));
             }
         }
-        if state.stack.poll_timeout().is_some_and(|due| state.due.is_none_or(|known| due < known)) {
+        self.hand_out_news(&mut state);
+        if state.node.poll_timeout().is_some_and(|due| state.due.is_none_or(|known| due < known)) {
             self.timer.notify_one();
         }
         let woken = std::mem::take(&mut state.woken);
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         result
+    }
+
+    /// Hands on the news of Shim6, and the addresses that have to be saved.
+    fn hand_out_news(&self, state: &mut State) {
+        while let Some(news) = state.node.poll_news() {
+            // There may be nobody to hear it.
+            let _ = self.events.send(Event::Shim6(news));
+        }
+        if let Some(saved) = state.node.poll_save() {
+            state.unsaved = Some(saved);
+            self.unsaved.notify_one();
+        }
     }
 
     /// Looks at the host, without a change.
@@ -90,7 +114,7 @@ impl Shared {
         loop {
             let due = {
                 let mut state = self.lock();
-                state.due = state.stack.poll_timeout();
+                state.due = state.node.poll_timeout();
                 state.due
             };
             let timer = async {
@@ -103,7 +127,7 @@ impl Shared {
                 }
             };
             tokio::select! {
-                () = timer => self.with(|state, now| state.stack.handle_timeout(now)),
+                () = timer => self.with(|state, now| state.node.handle_timeout(now)),
                 () = self.timer.notified() => {}
                 _ = end.wait_for(|is_over| *is_over) => return,
             }
@@ -113,7 +137,7 @@ impl Shared {
     /// Takes the state of a link, and tells of it.
     pub(crate) fn set_link(&self, wire: WireId, is_up: bool) {
         self.with(|state, now| {
-            state.stack.handle_link(wire, is_up, now);
+            state.node.handle_link(wire, is_up, now);
             if let Some(port) = state.port(wire) {
                 port.interface.is_up = is_up;
                 port.frames.clear();
@@ -141,7 +165,7 @@ impl State {
     /// Puts the frames of the host where the tasks of the wires take them. A frame that finds the queue full is lost, as in any
     /// adapter.
     fn hand_out_frames(&mut self) {
-        while let Some((wire, frame)) = self.stack.poll_frame() {
+        while let Some((wire, frame)) = self.node.poll_frame() {
             let Some(port) = self.port(wire) else { continue };
             if !port.interface.is_up {
                 continue;

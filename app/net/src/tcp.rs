@@ -40,9 +40,9 @@ impl TcpStream {
     pub async fn connect(host: &Host, peer: impl Into<SocketAddr>) -> io::Result<Self> {
         let peer = v6(peer.into());
         let connected = host.shared().with(|state, now| {
-            let id = state.stack.tcp_connect(peer, now)?;
+            let id = state.node.call(now, |stack| stack.tcp_connect(peer, now))?;
             state.waiting.tcp.insert(id, Directions::default());
-            Ok((id, state.stack.tcp_flow(id)?))
+            Ok((id, state.node.stack().tcp_flow(id)?))
         });
         let (id, flow) = connected.map_err(to_io)?;
         // From here on the connection ends if this future is dropped.
@@ -97,7 +97,10 @@ impl TcpStream {
     /// Resets the connection.
     pub fn abort(self) {
         // The connection may be over already.
-        let _ = self.host.shared().with(|state, now| state.stack.tcp_abort(self.id, now));
+        let _ = self
+            .host
+            .shared()
+            .with(|state, now| state.node.call(now, |stack| stack.tcp_abort(self.id, now)));
     }
 
     /// Calls the stack. If the call would block, the task waits.
@@ -107,7 +110,7 @@ impl TcpStream {
         tasks: impl FnOnce(&mut Directions) -> &mut Tasks,
         call: impl FnOnce(&mut Stack, Instant) -> Result<T, Error>,
     ) -> Poll<io::Result<T>> {
-        self.host.shared().with(|state, now| match call(&mut state.stack, now) {
+        self.host.shared().with(|state, now| match state.node.call(now, |stack| call(stack, now)) {
             Err(Error::WouldBlock) => {
                 tasks(state.waiting.tcp.entry(self.id).or_default()).add(context);
                 Poll::Pending
@@ -156,7 +159,10 @@ impl AsyncWrite for TcpStream {
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         // A connection that is over has no direction to end.
-        let _ = self.host.shared().with(|state, now| state.stack.tcp_shutdown(self.id, now));
+        let _ = self
+            .host
+            .shared()
+            .with(|state, now| state.node.call(now, |stack| stack.tcp_shutdown(self.id, now)));
         Poll::Ready(Ok(()))
     }
 }
@@ -166,7 +172,7 @@ impl Drop for TcpStream {
         self.host.shared().with(|state, now| {
             state.waiting.tcp.remove(&self.id);
             // The name may be gone already.
-            let _ = state.stack.tcp_close(self.id, now);
+            let _ = state.node.call(now, |stack| stack.tcp_close(self.id, now));
         });
     }
 }
@@ -181,10 +187,11 @@ impl TcpListener {
         let address = address.into();
         let (ip, port) = local(address);
         let ports = if port == 0 { DYNAMIC..=u16::MAX } else { port..=port };
-        let listening = host.shared().with(|state, _| {
+        let listening = host.shared().with(|state, now| {
             let mut result = Err(Error::AddrInUse);
             for port in ports {
-                result = state.stack.tcp_listen(ip, port, BACKLOG).map(|id| (id, port));
+                let listen = |stack: &mut Stack| stack.tcp_listen(ip, port, BACKLOG);
+                result = state.node.call(now, listen).map(|id| (id, port));
                 if result != Err(Error::AddrInUse) {
                     break;
                 }
@@ -211,10 +218,10 @@ impl TcpListener {
     /// # Errors
     /// As [`Self::accept`].
     pub fn poll_accept(&self, context: &Context<'_>) -> Poll<io::Result<(TcpStream, SocketAddr)>> {
-        let accepted = self.host.shared().with(|state, _| {
-            while let Some(id) = state.stack.tcp_accept(self.id)? {
+        let accepted = self.host.shared().with(|state, now| {
+            while let Some(id) = state.node.call(now, |stack| stack.tcp_accept(self.id))? {
                 // A connection may be over before it is accepted.
-                let Ok(flow) = state.stack.tcp_flow(id) else { continue };
+                let Ok(flow) = state.node.stack().tcp_flow(id) else { continue };
                 state.waiting.tcp.insert(id, Directions::default());
                 return Ok(Some((id, flow)));
             }
@@ -240,7 +247,7 @@ impl Drop for TcpListener {
         self.host.shared().with(|state, now| {
             state.waiting.listeners.remove(&self.id);
             // The name may be gone already.
-            let _ = state.stack.tcp_unlisten(self.id, now);
+            let _ = state.node.call(now, |stack| stack.tcp_unlisten(self.id, now));
         });
     }
 }

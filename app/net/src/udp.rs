@@ -24,8 +24,9 @@ impl UdpSocket {
     /// [`io::ErrorKind::AddrInUse`]: another socket has the port. [`io::ErrorKind::AddrNotAvailable`]: the host does not have the address.
     pub fn bind(host: &Host, address: impl Into<SocketAddr>) -> io::Result<Self> {
         let (ip, port) = local(address.into());
-        let id = host.shared().with(|state, _| {
-            let id = state.stack.udp_bind(ip, (port != 0).then_some(port))?;
+        let id = host.shared().with(|state, now| {
+            let port = (port != 0).then_some(port);
+            let id = state.node.call(now, |stack| stack.udp_bind(ip, port))?;
             state.waiting.udp.entry(id).or_default();
             Ok(id)
         });
@@ -51,10 +52,10 @@ impl UdpSocket {
         options: Options,
     ) -> io::Result<usize> {
         let to = v6(to.into());
-        let sent = self
-            .host
-            .shared()
-            .with(|state, now| state.stack.udp_send_to(self.id, payload, Some(to), options, now));
+        let sent = self.host.shared().with(|state, now| {
+            let to = Some(to);
+            state.node.call(now, |stack| stack.udp_send_to(self.id, payload, to, options, now))
+        });
         sent.map(|()| payload.len()).map_err(to_io)
     }
 
@@ -95,12 +96,14 @@ impl UdpSocket {
     /// # Errors
     /// As [`Self::recv_from`].
     pub fn poll_recv(&self, context: &Context<'_>) -> Poll<io::Result<Received>> {
-        self.host.shared().with(|state, _| match state.stack.udp_recv(self.id) {
-            Err(Error::WouldBlock) => {
-                state.waiting.udp.entry(self.id).or_default().add(context);
-                Poll::Pending
+        self.host.shared().with(|state, now| {
+            match state.node.call(now, |stack| stack.udp_recv(self.id)) {
+                Err(Error::WouldBlock) => {
+                    state.waiting.udp.entry(self.id).or_default().add(context);
+                    Poll::Pending
+                }
+                result => Poll::Ready(result.map_err(to_io)),
             }
-            result => Poll::Ready(result.map_err(to_io)),
         })
     }
 
@@ -109,7 +112,7 @@ impl UdpSocket {
     /// # Errors
     /// The host has ended.
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
-        let local = self.host.shared().look(|state, _| state.stack.udp_local(self.id));
+        let local = self.host.shared().look(|state, _| state.node.stack().udp_local(self.id));
         let (ip, port) = local.map_err(to_io)?;
         Ok((ip.unwrap_or(std::net::Ipv6Addr::UNSPECIFIED), port).into())
     }
@@ -120,7 +123,7 @@ impl Drop for UdpSocket {
         self.host.shared().with(|state, now| {
             state.waiting.udp.remove(&self.id);
             // The name may be gone already.
-            let _ = state.stack.udp_close(self.id, now);
+            let _ = state.node.call(now, |stack| stack.udp_close(self.id, now));
         });
     }
 }

@@ -80,6 +80,7 @@ impl Waiting {
             | Event::Disabled(_)
             | Event::RouterFound(..)
             | Event::RouterLost(..)
+            | Event::RouterUnreachable(..)
             | Event::DnsChanged(_)
             | Event::UdpError { .. }
             | Event::PathMtu(..) => {}

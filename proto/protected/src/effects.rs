@@ -12,7 +12,7 @@ use moorline_stack::address::Given;
 use moorline_stack::stack::Carried;
 use moorline_types::{ContextId, Instant, Locator, UlidPair};
 
-use crate::host::{Host, News, fork};
+use crate::host::{Host, News, Saving, fork};
 use crate::packets::NO_SOCKETS;
 use crate::view::{ends, wire_of};
 
@@ -21,16 +21,18 @@ impl Host {
     pub(crate) fn execute_all(&mut self, now: Instant) -> bool {
         let mut is_any = false;
         while let Some(effect) = self.protocols.poll_effect(now) {
-            match self.execute(&effect, now) {
-                Ok(()) => self.protocols.handle_done(&effect, now),
-                Err(_) => self.protocols.handle_failed(&effect, now),
+            if self.execute(&effect, now) {
+                self.protocols.handle_done(&effect, now);
+            } else {
+                self.protocols.handle_failed(&effect, now);
             }
             is_any = true;
         }
         is_any
     }
 
-    fn execute(&mut self, effect: &Effect, now: Instant) -> Result<(), Drop> {
+    /// Executes an effect. Returns whether it is done.
+    fn execute(&mut self, effect: &Effect, now: Instant) -> bool {
         match effect {
             Effect::UpdateContext(update) => self.update_context(update, now),
             Effect::SendShim6 { transmit, .. } => {
@@ -39,7 +41,8 @@ impl Host {
             Effect::NotifyTcp { ulids, .. } => {
                 self.stack.handle_move(ulids.local.0, ulids.peer.0, now);
             }
-            Effect::ChangeAddress(action) => return self.change_address(action, now),
+            Effect::ChangeAddress(action) => return self.change_address(action, now).is_ok(),
+            Effect::SaveAddresses => return !self.ask_to_save(),
             Effect::SetLocals(locals) => {
                 self.set_locals(locals.keys().map(|address| Locator(*address)).collect());
             }
@@ -49,6 +52,7 @@ impl Host {
                 // Hash-based addresses need no signature.
                 let proof = LocalProof::new(generation, addresses.clone(), &[], seed);
                 self.protocols.set_proof(proof);
+                self.ask_to_save();
             }
             Effect::AskUsage(question) => self.answer_usage(*question, now),
             Effect::TellContext(event) => self.tell(News::Context(*event)),
@@ -67,11 +71,10 @@ impl Host {
             | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
             | Effect::AskForwarding
-            // The planes see all packets, and there is no run before.
+            // The planes see all packets, and there are no contexts of a run before.
             | Effect::Attach { .. }
             | Effect::Detach { .. }
             | Effect::RemoveStale
-            | Effect::SaveAddresses
             // TCP of the stack does not wait for packets that wait for a neighbor, and its sockets keep no route.
             | Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
@@ -89,7 +92,16 @@ impl Host {
             | Effect::SendIlnp { .. }
             | Effect::TellSession(_) => {}
         }
-        Ok(())
+        true
+    }
+
+    /// Has the caller save the addresses. Returns false if the caller saves nothing.
+    fn ask_to_save(&mut self) -> bool {
+        let saves = self.saving != Saving::Never;
+        if saves {
+            self.saving = Saving::Due;
+        }
+        saves
     }
 
     /// Tells the plane of a context, and the stack by which addresses the context's packets leave.

@@ -2,11 +2,11 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::{Addressing, Note, Planner};
+use moorline_addresses::{Addressing, Group, Note, Planner};
 use moorline_cga::{LocalAddresses, LocalProof};
 use moorline_contexts::{self as shim6, Contexts};
-use moorline_host::Host as Protocols;
 use moorline_host::model::Kernel;
+use moorline_host::{Effect, Host as Protocols};
 use moorline_ip::PacketBuf;
 use moorline_plane::{Planes, Report, shim6::Plane};
 use moorline_stack::address;
@@ -36,12 +36,35 @@ pub struct Host {
     /// Addresses of the host that another node has, until the planner has replaced them. The planner makes at most three for each
     /// prefix.
     pub(crate) duplicates: BTreeSet<(WireId, Ipv6Addr)>,
+    /// Routers that Neighbor Unreachability Detection has given up. The stack bounds the number of routers.
+    pub(crate) silent: BTreeSet<(WireId, Ipv6Addr)>,
+    pub(crate) saving: Saving,
     pub(crate) random: ChaCha20Rng,
     pub(crate) is_view_due: bool,
     /// Whether the last call of [`Self::settle`] came to its bound.
     has_more: bool,
     events: VecDeque<Event>,
     news: VecDeque<News>,
+}
+
+/// The addresses of a host, from which another run makes the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct Saved {
+    /// Generation of the last locator list (RFC 5533 s5.15.2). A run takes later ones only.
+    pub generation: u32,
+    /// Parameters of the addresses.
+    pub groups: Vec<Group>,
+}
+
+/// Whether the caller saves addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Saving {
+    /// The caller saves nothing.
+    Never,
+    /// All is saved, or the caller is saving it.
+    Idle,
+    /// The caller has to save.
+    Due,
 }
 
 /// News about contexts and addresses, for people.
@@ -54,20 +77,36 @@ pub enum News {
 }
 
 impl Host {
-    /// Creates a host without wires. All that is random comes from the seed.
+    /// Creates a host without wires. All that is random comes from the seed: it must be secret and never used before, as context
+    /// tags come from it, too. The host makes new addresses, and nobody saves them.
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
+        Self::create(config, Saved::default(), seed, now)
+    }
+
+    /// As [`Self::new`], with the addresses of the last run. The host uses no address before the caller has saved its parameters: see
+    /// [`Self::poll_save`].
+    #[must_use]
+    pub fn with_saved(config: Config, saved: Saved, seed: [u8; 32], now: Instant) -> Self {
+        Self { saving: Saving::Idle, ..Self::create(config, saved, seed, now) }
+    }
+
+    fn create(config: Config, saved: Saved, seed: [u8; 32], now: Instant) -> Self {
         let mut random = ChaCha20Rng::from_seed(seed);
+        // No peer of an earlier run knows this generation.
+        let generation = match saved.groups.is_empty() {
+            true => random.next_u32(),
+            false => saved.generation.wrapping_add(LocalProof::GENERATIONS),
+        };
         let policy = config.policy();
         let mut stack = config.stack;
         stack.intercepts = true;
-        let planner = Planner::new(policy, BTreeMap::new(), Vec::new(), fork(&mut random));
-        let proof =
-            LocalProof::new(random.next_u32(), LocalAddresses::default(), &[], fork(&mut random));
+        let planner = Planner::new(policy, BTreeMap::new(), saved.groups, fork(&mut random));
+        let proof = LocalProof::new(generation, LocalAddresses::default(), &[], fork(&mut random));
         let contexts = Contexts::new(config.shim6, fork(&mut random), now);
         let mut protocols =
             Protocols::new(contexts, None).with_addressing(Addressing::new(planner), proof);
-        // There is no run before.
+        // There are no contexts of a run before: connections end with their program.
         protocols.handle_restored(BTreeSet::new(), now);
         Self {
             stack: Stack::new(stack, fork(&mut random), now),
@@ -77,6 +116,8 @@ impl Host {
             locals: BTreeSet::new(),
             ulids: BTreeMap::new(),
             duplicates: BTreeSet::new(),
+            silent: BTreeSet::new(),
+            saving: Saving::Never,
             random,
             is_view_due: false,
             has_more: false,
@@ -159,6 +200,29 @@ impl Host {
         self.news.pop_front()
     }
 
+    /// The addresses that the caller has to save now, if there are any that are not saved. The answer of the caller is
+    /// [`Self::handle_saved`].
+    #[must_use]
+    pub fn poll_save(&mut self) -> Option<Saved> {
+        if self.saving != Saving::Due {
+            return None;
+        }
+        self.saving = Saving::Idle;
+        let addressing = self.protocols.addressing()?;
+        let groups = addressing.planner.groups().to_vec();
+        Some(Saved { generation: self.protocols.proof().generation(), groups })
+    }
+
+    /// Takes the word that the addresses of the last [`Self::poll_save`] are saved. Without it the host asks again in a while.
+    pub fn handle_saved(&mut self, now: Instant) {
+        // If other ones have come meanwhile, those are not saved.
+        if self.saving == Saving::Idle {
+            self.protocols.handle_done(&Effect::SaveAddresses, now);
+            self.is_view_due = true;
+            self.settle(now);
+        }
+    }
+
     /// The stack, to look at.
     #[must_use]
     pub const fn stack(&self) -> &Stack {
@@ -214,8 +278,10 @@ impl Host {
             {
                 self.duplicates.insert((wire, address));
             }
+            self.on_router(&event, now);
             self.events.push_back(event);
         }
+        self.find_routers(now);
         if !core::mem::take(&mut self.is_view_due) {
             return false;
         }

@@ -19,6 +19,7 @@
 //! | `host` | inputs and outputs, and the order between the parts |
 //! | `sockets` | the calls on sockets |
 //! | `packets` | packets between the upper layers and the wires |
+//! | `routers` | routers that do not answer |
 //! | `view` | the links of the stack, as [`moorline_host::Host`] wants to see them |
 //! | `effects` | executes the effects of [`moorline_host::Host`] on the stack and the planes |
 //! | [`world`] | links, routers and ISPs in virtual time, for tests and demonstrations |
@@ -40,9 +41,10 @@ mod config;
 mod effects;
 mod host;
 mod packets;
+mod routers;
 mod sockets;
 mod view;
 pub mod world;
 
 pub use config::Config;
-pub use host::{Host, MAX_NEWS, News};
+pub use host::{Host, MAX_NEWS, News, Saved};

@@ -53,6 +53,7 @@ pub(crate) const fn is_about_links(event: &Event) -> bool {
         | Event::RouterFound(..)
         | Event::RouterLost(..) => true,
         Event::DnsChanged(_)
+        | Event::RouterUnreachable(..)
         | Event::EchoReply(_)
         | Event::EchoError { .. }
         | Event::PathMtu(..)

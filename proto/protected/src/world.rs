@@ -29,7 +29,7 @@ use moorline_types::Instant;
 
 pub use isp::Isp;
 pub use plan::{IspPlan, Layout, Plan};
-use router::Router;
+pub use router::Router;
 pub use transfer::{Pause, Seen, Transfer, fill};
 
 use crate::config::Config;
@@ -106,7 +106,8 @@ impl World {
                     address::Config { optimistic: plan.is_optimistic, ..address::Config::new(mac) };
                 host.add_wire(WireConfig { mtu: LINK_MTU, addressing, ip4: None }, self.now);
             }
-            let router = Router::new(isp, Place { host: number, wire }, plan.claims);
+            let mut router = Router::new(isp, Place { host: number, wire }, plan.claims);
+            router.neighbor_times = plan.neighbor_times;
             self.routers.push(router);
             self.schedule(FIRST_ADVERTISEMENT, Arrival::Advertisement(self.routers.len() - 1));
         }
@@ -151,6 +152,12 @@ impl World {
     /// The plan has no such ISP. The first one is 0.
     pub fn set_alive(&mut self, isp: usize, is_alive: bool) {
         self.isps[isp].is_alive = is_alive;
+    }
+
+    /// Lets the router of an ISP on the link of a host die, or live again. The link stays up.
+    pub fn set_router_alive(&mut self, isp: usize, host: usize, is_alive: bool) {
+        let is_it = |router: &&mut Router| router.isp == isp && router.place.host == host;
+        self.routers.iter_mut().filter(is_it).for_each(|router| router.is_alive = is_alive);
     }
 
     /// Looks at all frames of the links of a host from now on.

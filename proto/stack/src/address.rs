@@ -140,6 +140,7 @@ impl Addresses {
 
     /// Removes all addresses that the interface has made itself, because it is on another link (RFC 8981 s3.6). It
     /// makes a link-local address anew.
+    //= rfc8981#3.6-5
     pub fn forget(&mut self, now: Instant) {
         let made = self.entries.iter().filter(|(_, entry)| entry.origin.is_autoconfigured());
         let made: Vec<_> = made.map(|(address, _)| *address).collect();

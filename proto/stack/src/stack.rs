@@ -159,6 +159,17 @@ impl Stack {
         self.settle(now);
     }
 
+    /// The wire leads to another link now. The host forgets what it has learned of the old one, and the addresses that it has made
+    /// there (RFC 8981 s3.6).
+    //= rfc8981#3.6-5 rfc8981#3.6-6 rfc8981#3.6-7
+    pub fn handle_new_link(&mut self, wire: WireId, now: Instant) {
+        self.catch_up();
+        let Some(known) = self.wires.iter_mut().find(|known| known.id == wire) else { return };
+        known.handle_new_link(now);
+        self.destinations.forget_wire(wire.0);
+        self.settle(now);
+    }
+
     /// Does what is due. Call it when [`Stack::poll_timeout`] says so.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.catch_up();

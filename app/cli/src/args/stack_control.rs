@@ -9,18 +9,19 @@ use super::stack::AddressForm;
 /// Settings of a host on a real wire.
 #[derive(Clone, Debug, Args)]
 pub struct UpArgs {
-    /// The link: tap:NAME, packet:IFACE, unix:PATH or unix-listen:PATH (docs/stack.md).
-    #[arg(long, value_name = "SPEC")]
-    pub wire: WireSpec,
+    /// A link: tap:NAME, packet:IFACE, unix:PATH or unix-listen:PATH (docs/stack.md). A host can have several.
+    #[arg(long = "wire", value_name = "SPEC", required = true)]
+    pub wires: Vec<WireSpec>,
     #[command(flatten)]
     pub control: ControlArgs,
-    /// Link-layer address of the host: for packet: the one of the interface, otherwise a random one.
-    #[arg(long, value_name = "M", value_parser = super::stack::station)]
-    pub mac: Option<Mac>,
+    /// Link-layer address on the first link, and once more for each other link. Without it: for packet: the one of the interface, otherwise a
+    /// random one.
+    #[arg(long = "mac", value_name = "M", value_parser = super::stack::station)]
+    pub macs: Vec<Mac>,
     /// Octets of the largest packet: that of the interface, or 1500.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1280..=65_535))]
     pub mtu: Option<u32>,
-    /// IPv4 address of the host with the length of its prefix, and the router for other networks: `192.0.2.2/24,gateway 192.0.2.1`.
+    /// IPv4 address of the host on the first link, with the length of its prefix, and the router for other networks: `192.0.2.2/24,gateway 192.0.2.1`.
     /// Commands name IPv4 addresses as ::ffff:192.0.2.1.
     #[arg(long, value_name = "ADDRESS/LEN[,gateway ADDRESS]")]
     pub ipv4: Option<Ipv4Config>,
@@ -30,6 +31,13 @@ pub struct UpArgs {
     /// Use addresses before it is sure that no other node has them (RFC 4429).
     #[arg(long)]
     pub optimistic: bool,
+    /// Have connections survive when one of several links or providers fails, if the peer knows Shim6 (RFC 5533). The host has
+    /// hash-based addresses (RFC 5535).
+    #[arg(long, conflicts_with = "addresses")]
+    pub shim6: bool,
+    /// Keep the hash-based addresses in this directory, so that the next run has the same ones. Without it each run has others.
+    #[arg(long, value_name = "DIR", requires = "shim6")]
+    pub state_dir: Option<PathBuf>,
     /// Hop limit of packets, until a router says another one.
     #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     pub hop_limit: u8,
@@ -64,9 +72,12 @@ pub struct NetstatArgs {
     /// Show the routes: routers, prefixes, neighbors.
     #[arg(short = 'r', long)]
     pub routes: bool,
-    /// Show the interface.
+    /// Show the interfaces.
     #[arg(short = 'i', long)]
     pub interfaces: bool,
+    /// Show the contexts of Shim6, and the addresses that their packets have.
+    #[arg(long)]
+    pub contexts: bool,
 }
 
 /// Whom to ping, and how.

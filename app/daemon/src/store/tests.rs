@@ -126,7 +126,7 @@ fn contexts_and_sessions_of_half_a_file_are_none() {
     for name in [CONTEXTS, SESSIONS] {
         store.save_contexts(kept.iter().cloned()).unwrap();
         assert_eq!(store.load_state(CONTEXTS).contexts, kept);
-        let place = store.place(name);
+        let place = store.folder.place(name);
         let octets = fs::read(&place).unwrap();
         for damaged in [&[][..], &octets[..octets.len() / 2], &[0; 64], b"\xff\xfe"] {
             fs::write(&place, damaged).unwrap();
@@ -138,110 +138,16 @@ fn contexts_and_sessions_of_half_a_file_are_none() {
     }
 }
 
-fn save(store: &Store, generation: u32) {
-    store.save_addresses(&SavedAddresses::new(generation, std::iter::empty(), moment())).unwrap();
-}
-
-/// The generation of the file that is taken, and whether a person is told of damage.
-fn load(store: &Store) -> (Option<u32>, bool) {
-    let loaded = store.load_addresses(|saved| Ok(saved.generation)).unwrap();
-    assert!(!loaded.is_older || loaded.damage.is_some());
-    (loaded.value, loaded.damage.is_some())
-}
-
-#[test]
-fn a_file_of_addresses_with_any_wrong_octet_gives_way_to_the_file_before_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
-    save(&store, 1);
-    save(&store, 2);
-    let whole = fs::read(store.addresses()).unwrap();
-    for at in 0..whole.len() {
-        let mut damaged = whole.clone();
-        damaged[at] ^= 1;
-        fs::write(store.addresses(), damaged).unwrap();
-        assert_eq!(load(&store), (Some(1), true), "octet {at}");
-        assert_eq!(load(&store), (Some(1), false), "and at the next start, octet {at}");
-    }
-    save(&store, 3);
-    assert_eq!(load(&store), (Some(3), false), "it is written anew");
-    fs::write(store.addresses(), "{").unwrap();
-    assert_eq!(load(&store), (Some(1), true), "what was damaged is not kept as the file before");
-}
-
-#[test]
-fn a_file_before_that_cannot_be_read_now_is_not_taken_for_none() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
-    save(&store, 1);
-    save(&store, 2);
-    fs::write(store.addresses(), "{").unwrap();
-    let (before, away) = (store.place(BEFORE), folder.path().join("away"));
-    fs::rename(&before, &away).unwrap();
-    fs::create_dir(&before).unwrap();
-    let loaded = store.load_addresses(|_| Ok(()));
-    assert!(loaded.is_err(), "the start fails: {loaded:?}");
-    fs::remove_dir(&before).unwrap();
-    fs::rename(&away, &before).unwrap();
-    assert_eq!(load(&store), (Some(1), true), "and the next start finds all as it was");
-}
-
-#[test]
-fn without_a_whole_file_there_are_no_addresses_and_a_removed_one_comes_not_back() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
-    assert_eq!(load(&store), (None, false));
-    fs::write(store.addresses(), "{").unwrap();
-    assert_eq!(load(&store), (None, true));
-    save(&store, 1);
-    save(&store, 2);
-    fs::remove_file(store.addresses()).unwrap();
-    assert_eq!(load(&store), (None, false));
-    save(&store, 3);
-    fs::write(store.addresses(), "{").unwrap();
-    assert_eq!(load(&store), (None, true), "addresses from before the removal");
-}
-
-/// A folder in place of the file stands for all errors that say nothing of the contents.
-#[test]
-fn a_file_that_cannot_be_read_now_is_not_set_aside() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
-    save(&store, 1);
-    save(&store, 2);
-    let moved = folder.path().join("moved");
-    fs::rename(store.addresses(), &moved).unwrap();
-    fs::create_dir(store.addresses()).unwrap();
-    store.load_addresses(|saved| Ok(saved.generation)).unwrap_err();
-    fs::remove_dir(store.addresses()).unwrap();
-    fs::rename(&moved, store.addresses()).unwrap();
-    assert_eq!(load(&store), (Some(2), false));
-    let lost = |number: Errno| anyhow::Error::new(io::Error::from(number)).context("addresses");
-    assert_eq!(
-        [Errno::EIO, Errno::EMFILE].map(|number| is_of_process(&lost(number))),
-        [false, true]
-    );
-}
-
-#[test]
-fn files_of_earlier_versions_have_no_checksum() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path()).unwrap();
-    let saved = SavedAddresses::new(7, std::iter::empty(), moment());
-    fs::write(store.addresses(), serde_json::to_vec(&saved).unwrap()).unwrap();
-    assert_eq!(load(&store), (Some(7), false));
-}
-
 /// One that stays JSON: a tag, a locator.
 #[test]
 fn contexts_with_a_wrong_octet_are_none() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
     store.save_contexts(contexts(KEPT.as_bytes()).into_iter()).unwrap();
-    let text = fs::read_to_string(store.place(CONTEXTS)).unwrap();
+    let text = fs::read_to_string(store.folder.place(CONTEXTS)).unwrap();
     let (tag, other) = ("\"tags\":\"000000000005", "\"tags\":\"000000000004");
     assert!(text.contains(tag), "{text}");
-    fs::write(store.place(CONTEXTS), text.replace(tag, other)).unwrap();
+    fs::write(store.folder.place(CONTEXTS), text.replace(tag, other)).unwrap();
     assert_eq!(store.load_state(CONTEXTS).contexts, []);
 }
 

@@ -12,6 +12,8 @@ pub struct Plan {
     pub is_optimistic: bool,
     /// Number of global addresses of host 0 that another node on the link of the first ISP has already.
     pub claims: u32,
+    /// Reachable Time and Retrans Timer of the advertisements (RFC 4861 s4.2). Zero leaves both to the hosts.
+    pub neighbor_times: (Duration, Duration),
 }
 
 /// How a host is connected to the routers of its ISPs.
@@ -44,7 +46,8 @@ impl Default for IspPlan {
 impl Default for Plan {
     /// Two ISPs on one link.
     fn default() -> Self {
+        let neighbor_times = (Duration::ZERO, Duration::ZERO);
         let isps = Vec::from([IspPlan::default(); 2]);
-        Self { isps, layout: Layout::OneLink, is_optimistic: false, claims: 0 }
+        Self { isps, layout: Layout::OneLink, is_optimistic: false, claims: 0, neighbor_times }
     }
 }

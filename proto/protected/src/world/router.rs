@@ -15,16 +15,21 @@ use moorline_ip::nd::{
     RouterPreference,
 };
 use moorline_ip::{Header, Mac, PacketBuf};
+use moorline_stack::stack::WireId;
 use moorline_types::Prefix;
 
 use super::{Place, octet};
 
-/// A router.
-pub(super) struct Router {
+/// A router. It has no clock: the caller advertises from time to time.
+pub struct Router {
     pub(super) isp: usize,
     pub(super) place: Place,
     pub(super) mac: Mac,
     pub(super) prefix: Prefix,
+    /// A router that is not alive takes nothing and sends nothing.
+    pub(super) is_alive: bool,
+    /// Reachable Time and Retrans Timer of its advertisements.
+    pub(super) neighbor_times: (Duration, Duration),
     link_local: Ipv6Addr,
     neighbors: BTreeMap<Ipv6Addr, Mac>,
     /// Packets that wait for the link-layer address of their destination.
@@ -37,6 +42,12 @@ pub(super) struct Router {
 }
 
 impl Router {
+    /// The router of an ISP on the link of a customer. The prefix has the numbers of ISP and customer in it; both are below 200.
+    #[must_use]
+    pub fn of_customer(isp: usize, customer: usize) -> Self {
+        Self::new(isp, Place { host: customer, wire: WireId(0) }, 0)
+    }
+
     /// A router of an ISP. The prefix has the numbers of ISP and customer in it.
     pub(super) fn new(isp: usize, place: Place, claims: u32) -> Self {
         let (number, customer) = (octet(isp) + 1, octet(place.host) + 0xa);
@@ -47,6 +58,8 @@ impl Router {
             place,
             mac: Mac([2, 0, 0, 1, number, customer]),
             prefix: Prefix::new(prefix, 64),
+            is_alive: true,
+            neighbor_times: (Duration::ZERO, Duration::ZERO),
             link_local: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number.into()),
             neighbors: BTreeMap::new(),
             waiting: Vec::new(),
@@ -57,18 +70,29 @@ impl Router {
         }
     }
 
+    /// Whether an address is on the link of the customer.
+    #[must_use]
+    pub fn leads_to(&self, address: Ipv6Addr) -> bool {
+        self.prefix.contains(address)
+    }
+
     /// The next frame for the link.
-    pub(super) fn poll_frame(&mut self) -> Option<PacketBuf> {
+    #[must_use]
+    pub fn poll_frame(&mut self) -> Option<PacketBuf> {
         self.frames.pop_front()
     }
 
     /// The next packet for the ISP.
-    pub(super) fn poll_packet(&mut self) -> Option<PacketBuf> {
+    #[must_use]
+    pub fn poll_packet(&mut self) -> Option<PacketBuf> {
         self.packets.pop_front()
     }
 
     /// Takes a frame of the link.
-    pub(super) fn handle_frame(&mut self, frame: &[u8]) {
+    pub fn handle_frame(&mut self, frame: &[u8]) {
+        if !self.is_alive {
+            return;
+        }
         let Ok(link) = Ethernet::parse(frame) else { return };
         let packet = &frame[ethernet::LEN..];
         let Some(header) = Header::parse(packet).ok().filter(|_| link.ether_type == ethernet::IPV6)
@@ -139,7 +163,10 @@ impl Router {
     }
 
     /// Delivers a packet of the ISP to its destination on the link.
-    pub(super) fn deliver(&mut self, packet: PacketBuf) {
+    pub fn deliver(&mut self, packet: PacketBuf) {
+        if !self.is_alive {
+            return;
+        }
         let Ok(Header { destination, .. }) = Header::parse(&packet) else { return };
         if let Some(mac) = self.neighbors.get(&destination) {
             let frame = framed(*mac, self.mac, packet);
@@ -156,15 +183,18 @@ impl Router {
     }
 
     /// Advertises the router and its prefix to all hosts.
-    pub(super) fn advertise(&mut self) {
+    pub fn advertise(&mut self) {
+        if !self.is_alive {
+            return;
+        }
         let advertisement = RouterAdvertisement {
             hop_limit: 64,
             managed: false,
             other: false,
             preference: RouterPreference::Medium,
             lifetime: ROUTER_LIFETIME,
-            reachable_time: Duration::ZERO,
-            retrans_timer: Duration::ZERO,
+            reachable_time: self.neighbor_times.0,
+            retrans_timer: self.neighbor_times.1,
         };
         let prefix = PrefixInformation {
             prefix: self.prefix,

@@ -8,4 +8,6 @@
 mod addresses;
 mod lab;
 mod paths;
+mod routers;
+mod saved;
 mod survival;

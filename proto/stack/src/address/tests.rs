@@ -300,6 +300,7 @@ fn a_link_that_comes_back_has_all_addresses_checked_again() {
 }
 
 // RFC 8981 s3.6.
+//= rfc8981#3.6-5 (test)
 #[test]
 fn on_another_link_only_the_addresses_of_the_caller_stay() {
     let mut addresses = ready(config(Mode::Temporary));

@@ -248,7 +248,6 @@ fn the_prefixes_that_share_an_allowance_change() {
     assert!(first.iter().all(|prefix| !later.contains(prefix)), "{first:?} and {later:?}");
 }
 
-//= rfc8504#5.8-2 (test)
 #[test]
 fn a_quote_shows_the_flow() {
     let tcp =

@@ -20,6 +20,7 @@ use crate::{Drop, Drops};
 /// make up. Here a message that answers nothing replaces no address while packets reach the neighbor at the old one. It
 /// makes the host ask the old station when it sends the next packet; if that station does not answer, the host
 /// asks all.
+//= rfc8504#10-1
 #[derive(Debug)]
 pub struct Interface {
     config: Config,

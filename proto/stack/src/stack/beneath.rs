@@ -63,6 +63,12 @@ impl WireView<'_> {
         self.0.routers.routes()
     }
 
+    /// Whether packets reach this neighbor, by the last that the host has seen of it.
+    #[must_use]
+    pub fn is_reachable(&self, neighbor: Ipv6Addr, now: Instant) -> bool {
+        self.0.neighbors.is_reachable(neighbor, now) == Some(true)
+    }
+
     /// The on-link prefixes.
     pub fn prefixes(&self) -> impl Iterator<Item = moorline_types::Prefix> + '_ {
         self.0.routers.prefixes().map(|(prefix, _)| prefix)

@@ -223,6 +223,9 @@ impl Stack {
     //= rfc4861#7.2.2-12
     fn unreachable(&mut self, id: WireId, neighbor: Ipv6Addr, packets: &[PacketBuf], now: Instant) {
         self.destinations.forget_router(id.0, neighbor);
+        if self.wire(id).is_some_and(|wire| wire.routers.routers().any(|one| one == neighbor)) {
+            self.events.push_back(Event::RouterUnreachable(id, neighbor));
+        }
         for packet in packets {
             self.tell_unreachable(packet, now);
         }

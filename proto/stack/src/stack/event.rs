@@ -25,6 +25,8 @@ pub enum Event {
     DnsChanged(WireId),
     /// A router is not a router for this host any more.
     RouterLost(WireId, Ipv6Addr),
+    /// Neighbor Unreachability Detection has given a router up (RFC 4861 s7.3). The host tells this again as long as packets go to the router.
+    RouterUnreachable(WireId, Ipv6Addr),
     /// An Echo Reply to [`Stack::ping`](super::Stack::ping).
     EchoReply(EchoReply),
     /// An error about an Echo Request of ours.

@@ -350,6 +350,8 @@ impl Stack {
         let Some(quote) = read(packet) else { return };
         // If no socket has sent the packet, nobody needs to hear of it.
         let _ = self.tell(quote.source, &quote, Cause::Unreachable(ADDRESS_UNREACHABLE), now);
+        // TCP may have something to say about it, and it has been asked already.
+        self.unsettled = Some(now);
     }
 
     pub(super) fn count(&mut self, result: Result<(), Drop>) {

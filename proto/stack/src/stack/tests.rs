@@ -1,11 +1,14 @@
 //! A host beside a router that is made of octets.
 
+mod addresses;
 mod conformance;
 mod connection;
 mod discovery;
 mod gather;
+mod groups;
 mod ip4;
 mod link;
+mod messages;
 mod path_mtu;
 mod routers;
 

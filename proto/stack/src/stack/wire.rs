@@ -75,6 +75,17 @@ impl Wire {
         self.routers.handle_link(is_up, now);
     }
 
+    /// The wire leads to another link now.
+    pub(super) fn handle_new_link(&mut self, now: Instant) {
+        self.latecomers.clear();
+        self.neighbors.clear();
+        self.ip4.iter_mut().for_each(|ip4| ip4.clear());
+        self.listener.handle_link(self.is_up, now);
+        self.addresses.forget(now);
+        self.routers.forget();
+        self.routers.handle_link(self.is_up, now);
+    }
+
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.neighbors.handle_timeout(now);
         self.listener.handle_timeout(now);

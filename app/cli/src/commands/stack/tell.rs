@@ -1,5 +1,6 @@
 //! The host's events and state as JSON.
 
+use moorline_contexts::{ContextView, Failure};
 use moorline_ip::icmp::Cause;
 use moorline_ip::nd::RouterPreference;
 use moorline_net::Interface;
@@ -26,6 +27,9 @@ pub(super) fn event(event: &Event, rtt_us: Option<u64>) -> Option<Value> {
         Event::DnsChanged(_) => json!({ "kind": "dns_changed" }),
         Event::Disabled(_) => json!({ "kind": "disabled" }),
         Event::RouterLost(_, router) => json!({ "kind": "router_lost", "router": router }),
+        Event::RouterUnreachable(_, router) => {
+            json!({ "kind": "router_unreachable", "router": router })
+        }
         Event::PathMtu(destination, mtu) => {
             json!({ "kind": "path_mtu", "destination": destination, "mtu": mtu })
         }
@@ -119,6 +123,20 @@ pub(super) fn interface(interface: &Interface) -> Value {
     })
 }
 
+/// A context of Shim6: its ULIDs, its state, and the addresses that its packets have.
+pub(super) fn context(context: &ContextView) -> Value {
+    let established = context.established.as_ref();
+    let locators = established.map(|one| one.locators);
+    json!({
+        "local": context.ulids.local.0,
+        "peer": context.ulids.peer.0,
+        "state": context.state,
+        "reap": established.map(|one| one.reap.to_string()),
+        "local_locator": locators.map(|pair| pair.local.0),
+        "peer_locator": locators.map(|pair| pair.peer.0),
+    })
+}
+
 const fn state_name(state: address::State) -> &'static str {
     match state {
         address::State::Tentative => "tentative",
@@ -134,6 +152,16 @@ const fn preference(preference: RouterPreference) -> &'static str {
         RouterPreference::Low => "low",
         RouterPreference::Medium => "medium",
         RouterPreference::High => "high",
+    }
+}
+
+/// Why there is no context.
+pub(super) const fn failure_text(failure: Failure) -> &'static str {
+    match failure {
+        Failure::NoAnswer => "the peer does not answer",
+        Failure::NoSupport => "the peer has no Shim6",
+        Failure::NotTaken => "the data plane did not take it",
+        Failure::NoRoom => "there is no room",
     }
 }
 

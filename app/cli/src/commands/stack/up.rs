@@ -1,17 +1,19 @@
 //! `moorline stack up`: a host on a real wire, with a control socket.
 
 mod control;
+mod news;
 mod server;
 mod session;
 mod tcp;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use moorline_net::{AddressMode, Builder, Event, StackEvent, WireSpec};
+use moorline_net::{AddressMode, Builder, Event, Host, Shim6, StackEvent, WireSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -41,10 +43,13 @@ async fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     for interface in host.interfaces() {
         writeln!(out, "up on {} as {}, control socket {path}", interface.name, interface.mac)?;
     }
+    if let Some(damage) = host.damage() {
+        writeln!(out, "addresses of the last run: {damage}")?;
+    }
     out.flush()?;
     let serving = tokio::task::spawn_local(control.serve(Rc::new(Server::new(host.clone()))));
     let result = tokio::select! {
-        result = tell(events, out) => result,
+        result = tell(&host, events, out) => result,
         () = &mut stop => Ok(()),
     };
     serving.abort();
@@ -72,8 +77,12 @@ async fn open(args: &UpArgs) -> anyhow::Result<Builder> {
     };
     let mut builder = Builder::new();
     builder = builder.addresses(mode).optimistic(args.optimistic).hop_limit(args.hop_limit);
-    if let Some(mac) = args.mac {
-        builder = builder.mac(mac);
+    if args.shim6 {
+        let shim6 = Shim6::new();
+        builder = builder.shim6(match &args.state_dir {
+            Some(directory) => shim6.state(directory),
+            None => shim6,
+        });
     }
     if let Some(ipv4) = args.ipv4 {
         builder = builder.ipv4(ipv4);
@@ -81,8 +90,14 @@ async fn open(args: &UpArgs) -> anyhow::Result<Builder> {
     if let Some(mtu) = args.mtu {
         builder = builder.mtu(mtu);
     }
-    let builder = builder.open(&args.wire).await.with_context(|| format!("wire {}", args.wire))?;
-    warn_of_linux(&args.wire);
+    let mut macs = args.macs.iter();
+    for wire in &args.wires {
+        if let Some(mac) = macs.next() {
+            builder = builder.mac(*mac);
+        }
+        builder = builder.open(wire).await.with_context(|| format!("wire {wire}"))?;
+        warn_of_linux(wire);
+    }
     Ok(builder)
 }
 
@@ -98,8 +113,10 @@ fn warn_of_linux(wire: &WireSpec) {
     }
 }
 
-/// Tells of addresses, routers and links until a wire fails.
-async fn tell(mut events: Receiver<Event>, out: &mut dyn Write) -> anyhow::Result<()> {
+/// Tells of addresses, routers, contexts and links until all wires have failed.
+async fn tell(host: &Host, mut events: Receiver<Event>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut names: BTreeMap<_, _> =
+        host.interfaces().into_iter().map(|one| (one.wire, one.name)).collect();
     loop {
         let line = match events.recv().await {
             Ok(Event::Stack(event)) => line(&event),
@@ -107,7 +124,12 @@ async fn tell(mut events: Receiver<Event>, out: &mut dyn Write) -> anyhow::Resul
             Ok(Event::Link { is_up: false, .. }) => {
                 Some("link down: the other end has closed the wire".into())
             }
-            Ok(Event::Failed { error, .. }) => bail!("the wire has ended: {error}"),
+            Ok(Event::Shim6(news)) => news::line(&news),
+            Ok(Event::Unsaved(error)) => Some(format!("addresses cannot be saved: {error}")),
+            Ok(Event::Failed { wire, error }) => match (names.remove(&wire), names.is_empty()) {
+                (Some(name), false) => Some(format!("the wire {name} has ended: {error}")),
+                _ => bail!("the wire has ended: {error}"),
+            },
             Err(RecvError::Lagged(count)) => Some(format!("{count} events are left out")),
             Err(RecvError::Closed) => return Ok(()),
         };
@@ -129,6 +151,7 @@ fn line(event: &StackEvent) -> Option<String> {
         StackEvent::AddressRemoved(_, address) => format!("address {address} removed"),
         StackEvent::RouterFound(_, router) => format!("router {router} found"),
         StackEvent::RouterLost(_, router) => format!("router {router} lost"),
+        StackEvent::RouterUnreachable(_, router) => format!("router {router} does not answer"),
         StackEvent::Disabled(_) => {
             "IPv6 disabled: another node has the link-local address of this MAC address".into()
         }

@@ -15,7 +15,7 @@ pub(in super::super) fn netstat(
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     show(&args.show, out, |state| {
-        if !(args.statistics || args.routes || args.interfaces) {
+        if !(args.statistics || args.routes || args.interfaces || args.contexts) {
             return sockets(state);
         }
         let mut text = String::new();
@@ -26,7 +26,10 @@ pub(in super::super) fn netstat(
             text += &routes(state);
         }
         if args.interfaces {
-            text += &interface(state);
+            text += &interfaces(state);
+        }
+        if args.contexts {
+            text += &contexts(state);
         }
         text
     })
@@ -37,7 +40,7 @@ pub(in super::super) fn ifconfig(
     args: &ShowStackArgs,
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
-    show(args, out, interface)
+    show(args, out, interfaces)
 }
 
 /// Shows routers, prefixes and neighbors.
@@ -106,18 +109,33 @@ fn statistics(state: &Value) -> String {
     table(&["counter", "number"], &[1], counters.chain(drops))
 }
 
-fn interface(state: &Value) -> String {
-    let interface = &state["interface"];
-    let [wire, mac, mtu, link] = ["wire", "mac", "mtu", "state"].map(|name| word(interface, name));
-    let counts = ["received", "sent", "refused", "lost"]
-        .map(|name| format!("{name} {}", word(interface, name)))
-        .join(", ");
-    let mut text = format!("{wire}: {link}, {mac}, MTU {mtu}\n    frames: {counts}\n");
+fn contexts(state: &Value) -> String {
+    let rows = rows(state, "contexts").map(|row| {
+        let now = match row["local_locator"].is_null() {
+            true => String::new(),
+            false => format!("{} -> {}", word(row, "local_locator"), word(row, "peer_locator")),
+        };
+        vec![word(row, "local"), word(row, "peer"), word(row, "state"), now]
+    });
+    table(&["local", "peer", "state", "packets have"], &[], rows)
+}
+
+/// The interfaces, and behind them the addresses of the host.
+fn interfaces(state: &Value) -> String {
+    let mut text: String = rows(state, "interfaces").map(interface).collect();
     for row in rows(state, "addresses") {
         let kind = if row["temporary"] == true { ", temporary" } else { "" };
         text += &format!("    {} {}{kind}\n", word(row, "address"), word(row, "state"));
     }
     text
+}
+
+fn interface(interface: &Value) -> String {
+    let [wire, mac, mtu, link] = ["wire", "mac", "mtu", "state"].map(|name| word(interface, name));
+    let counts = ["received", "sent", "refused", "lost"]
+        .map(|name| format!("{name} {}", word(interface, name)))
+        .join(", ");
+    format!("{wire}: {link}, {mac}, MTU {mtu}\n    frames: {counts}\n")
 }
 
 fn rows<'a>(state: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_addresses::Note;
-use moorline_contexts::{EventKind, Failure};
+use moorline_contexts::EventKind;
 use moorline_protected::News;
 use moorline_protected::world::World;
 use moorline_stack::socket::Error;
@@ -13,6 +13,8 @@ use moorline_stack::stack::Event;
 use moorline_stack::tcp;
 use moorline_types::{Instant, LocatorPair};
 use serde_json::json;
+
+use super::super::tell;
 
 /// Writes the lines of a run.
 pub(super) struct Story<'a> {
@@ -108,6 +110,9 @@ impl<'a> Story<'a> {
             Event::RouterLost(_, router) => {
                 Some(("router_lost", format!("router {router} is gone")))
             }
+            Event::RouterUnreachable(_, router) => {
+                Some(("router_unreachable", format!("router {router} does not answer")))
+            }
             Event::AddressReady(_, address) if !address.is_unicast_link_local() => {
                 let by = by(world, address);
                 Some(("address_ready", format!("{address} ({by}) is ready: no other node has it")))
@@ -163,9 +168,10 @@ impl<'a> Story<'a> {
                 );
                 Some(("context", text))
             }
-            EventKind::Failed { failure } => {
-                Some(("no_context", format!("Shim6: there is no context: {}", why(failure))))
-            }
+            EventKind::Failed { failure } => Some((
+                "no_context",
+                format!("Shim6: there is no context: {}", tell::failure_text(failure)),
+            )),
             EventKind::Suspected { locators, hint } => {
                 let is_first = !std::mem::replace(&mut self.doubted[host], true);
                 is_first.then(|| ("suspected", format!("REAP: doubts {}: {hint}", way(locators))))
@@ -260,15 +266,6 @@ fn way(world: &World, host: usize, pair: LocatorPair) -> String {
 /// The ISP of an address.
 fn by(world: &World, address: Ipv6Addr) -> String {
     world.isp_of(address).map_or_else(|| "no ISP".to_owned(), isp_name)
-}
-
-const fn why(failure: Failure) -> &'static str {
-    match failure {
-        Failure::NoAnswer => "the peer does not answer",
-        Failure::NoSupport => "the peer has no Shim6",
-        Failure::NotTaken => "the data plane did not take it",
-        Failure::NoRoom => "there is no room",
-    }
 }
 
 const fn host_name(host: usize) -> &'static str {

@@ -72,7 +72,8 @@ impl Server {
     /// The state of the host, for clients.
     pub(super) fn show(&self) -> Value {
         let mut shown = tell::netstat(&self.host.netstat());
-        shown["interface"] = self.host.interfaces().iter().map(tell::interface).next().into();
+        shown["interfaces"] = self.host.interfaces().iter().map(tell::interface).collect();
+        shown["contexts"] = self.host.contexts().iter().map(tell::context).collect();
         let connections = self.host.connections().into_iter().map(|(flow, state)| {
             json!({
                 "local": flow.local.0,

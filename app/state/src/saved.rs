@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// File of our addresses in the state directory, so that the next run has the same addresses. The file has no secrets.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) struct SavedAddresses {
+pub struct SavedAddresses {
     version: u32,
     /// Generation of the last locator lists.
     pub generation: u32,
@@ -51,18 +51,16 @@ struct SavedEnds {
 
 /// A moment by both clocks. The monotonic clock starts again at boot, and a person may set the other clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub struct Moment {
+    /// Time of the host's clock.
     pub now: Instant,
     /// Seconds since 1970.
     pub unix_s: u64,
 }
 
 impl SavedAddresses {
-    pub(crate) fn new<'a>(
-        generation: u32,
-        groups: impl Iterator<Item = &'a Group>,
-        at: Moment,
-    ) -> Self {
+    /// Takes down the parameters of these groups.
+    pub fn new<'a>(generation: u32, groups: impl Iterator<Item = &'a Group>, at: Moment) -> Self {
         let groups = groups.map(|group| SavedGroup::new(group, at)).collect();
         Self { version: VERSION, generation, groups }
     }
@@ -70,7 +68,10 @@ impl SavedAddresses {
     /// Makes the groups, with the current keys of the configuration.
     ///
     /// If the key of a group has changed, the group is skipped: no key could sign for its addresses.
-    pub(crate) fn into_groups(
+    ///
+    /// # Errors
+    /// The file has another version, or parameters that are none.
+    pub fn into_groups(
         self,
         key_of: impl Fn(&Rule) -> Option<PublicKey>,
         lifetimes: &TemporaryLifetimes,

@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 ///
 /// # Errors
 /// The value cannot be written as JSON.
-pub(super) fn seal(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
+pub fn seal(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
     let mut octets = serde_json::to_vec(value)?;
     let checksum = hex::encode(Sha256::digest(&octets));
     octets.extend_from_slice(MARK);
@@ -19,7 +19,7 @@ pub(super) fn seal(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
 ///
 /// # Errors
 /// The checksum does not match; the JSON is malformed or of another type.
-pub(super) fn unseal<T: DeserializeOwned>(octets: &[u8]) -> anyhow::Result<T> {
+pub fn unseal<T: DeserializeOwned>(octets: &[u8]) -> anyhow::Result<T> {
     let mark = octets.windows(MARK.len()).rposition(|window| window == MARK);
     let json = match mark {
         Some(at) => {
