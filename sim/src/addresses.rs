@@ -88,7 +88,7 @@ impl AddressBook {
             return Vec::new();
         }
         let prefix = self.next_prefix(uplink);
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(LocalProof::GENERATIONS);
         match self.kind {
             // The hash binds all prefixes of a set, so another prefix needs another set.
             Addresses::Hba => {
@@ -111,7 +111,7 @@ impl AddressBook {
             of_uplink.addresses.iter().partition(|locator| locator.prefix() == prefix);
         of_uplink.addresses = left;
         self.forget_oldest();
-        self.generation = self.generation.wrapping_add(1);
+        self.generation = self.generation.wrapping_add(LocalProof::GENERATIONS);
         let gone: Vec<Locator> = gone;
         gone.into_iter().map(|locator| (uplink, locator)).collect()
     }

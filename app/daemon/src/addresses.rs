@@ -66,7 +66,8 @@ impl Addresses {
         let planner = Planner::new(settings.policy, keys.public().clone(), groups, seed);
         let local = planner.announced(&HostView::default());
         // Use a generation that no peer of an earlier run knows.
-        let proof = LocalProof::new(generation.wrapping_add(1), local, &[], seed);
+        let proof =
+            LocalProof::new(generation.wrapping_add(LocalProof::GENERATIONS), local, &[], seed);
         let addresses =
             Self { keys, deaf: Deaf::default(), unserved: Vec::new(), damage: saved.damage };
         Ok((addresses, Addressing::new(planner), proof))
@@ -79,10 +80,10 @@ impl Addresses {
         self.too_many_prefixes().filter(|_| is_news)
     }
 
-    /// Makes a proof of these addresses with the generation after `generation`, and signs the list if needed.
+    /// Makes a proof of these addresses with the generations after those of `generation`, and signs the list if needed.
     fn sign(&self, addresses: LocalAddresses, generation: u32) -> anyhow::Result<LocalProof> {
         // Blinding needs random octets. Without them nothing is signed, and peers keep the last list.
-        let (seed, generation) = (seed()?, generation.wrapping_add(1));
+        let (seed, generation) = (seed()?, generation.wrapping_add(LocalProof::GENERATIONS));
         Ok(LocalProof::new(generation, addresses, &self.keys.signers(), seed))
     }
 }

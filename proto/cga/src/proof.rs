@@ -45,10 +45,19 @@ pub struct LocalProof {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ForUlid {
     announcement: Option<Announcement>,
-    /// Announcement without signed locators, if the other one has signed locators besides those of the set.
-    plain: Option<Announcement>,
+    /// The other announcements, if this one has signed locators besides those of the set.
+    others: Option<Others>,
     left_out: Vec<(Locator, LeftOut)>,
     locators: Locators,
+}
+
+/// Announcements for peers that may accept no list with both methods, in the order in which a peer gets them after
+/// the first one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Others {
+    plain: Announcement,
+    again: Announcement,
+    plain_again: Announcement,
 }
 
 /// A locator list with its parameters, and its signature if one of the locators needs it.
@@ -86,11 +95,15 @@ pub enum LeftOut {
 }
 
 impl LocalProof {
+    /// Generations that one proof takes, beginning with its own: two lists of one generation are equal (RFC 5533
+    /// s5.15.2), and a peer may be told the whole list, the plain one, and both again.
+    pub const GENERATIONS: u32 = 4;
+
     /// Makes all announcements, and all signatures for which a signer has the key.
     ///
-    /// `generation` must differ after each change, also of the signers: peers take two lists of one
-    /// generation for the same (RFC 5533 s5.15.2). `seed`: 32 random octets that blind the signatures. Takes
-    /// some milliseconds for each signature: there are as many as keys, or twice as many.
+    /// `generation` must grow by [`GENERATIONS`](Self::GENERATIONS) with each change, also of the signers. `seed`: 32
+    /// random octets that blind the signatures. Takes some milliseconds for each signature: there are as many as
+    /// keys, or up to three times as many.
     #[must_use]
     pub fn new(
         generation: u32,
@@ -121,7 +134,7 @@ impl LocalProof {
         Self { generation, addresses, by_ulid }
     }
 
-    /// Generation of all lists. Lists of temporary addresses have a higher one, by the number in
+    /// The first generation of the lists. Lists of temporary addresses have a higher one, by the number in
     /// [`LocalAddresses::temporary`].
     #[must_use]
     pub fn generation(&self) -> u32 {
@@ -144,7 +157,26 @@ impl LocalProof {
     /// `None`: the announcement has one method.
     #[must_use]
     pub fn plain_announcement_for(&self, ulid: Ulid) -> Option<&Announcement> {
-        self.by_ulid.get(&ulid)?.plain.as_ref()
+        Some(&self.others_for(ulid)?.plain)
+    }
+
+    /// The same addresses as in [`announcement_for`](Self::announcement_for), with a later generation: for a peer that
+    /// has been told the plain list since.
+    #[must_use]
+    pub fn announcement_again_for(&self, ulid: Ulid) -> Option<&Announcement> {
+        let again = self.others_for(ulid).map(|others| &others.again);
+        again.or_else(|| self.announcement_for(ulid))
+    }
+
+    /// The same addresses as in [`plain_announcement_for`](Self::plain_announcement_for), with the last generation of
+    /// this proof.
+    #[must_use]
+    pub fn plain_announcement_again_for(&self, ulid: Ulid) -> Option<&Announcement> {
+        Some(&self.others_for(ulid)?.plain_again)
+    }
+
+    fn others_for(&self, ulid: Ulid) -> Option<&Others> {
+        self.by_ulid.get(&ulid)?.others.as_ref()
     }
 
     /// Ls(local) of a context whose peer gets [`plain_announcement_for`](Self::plain_announcement_for) the
@@ -260,12 +292,17 @@ impl Maker<'_> {
         // If one address of a set is temporary, all are.
         let added = set.locators().first().and_then(|one| self.temporary.get(one));
         let generation = self.generation.wrapping_add(added.copied().unwrap_or(0));
-        let list = list(generation, &[], &members);
-        let plain = Announcement { list, pds: pds.to_vec(), signature: None };
-        match self.signed(pds, key, (&others, None), &members) {
-            Ok(signed) => ForUlid { plain: Some(plain).filter(|_| !members.is_empty()), ..signed },
+        let plain = |at: u32| {
+            let list = list(generation.wrapping_add(at), &[], &members);
+            Announcement { list, pds: pds.to_vec(), signature: None }
+        };
+        match self.with_others(pds, &key, &others, &members) {
+            Ok((signed, again)) => {
+                let others = Others { plain: plain(PLAIN), again, plain_again: plain(PLAIN_AGAIN) };
+                ForUlid { others: Some(others).filter(|_| !members.is_empty()), ..signed }
+            }
             Err(why) => ForUlid {
-                announcement: Some(plain),
+                announcement: Some(plain(0)),
                 left_out: others.iter().map(|&locator| (locator, why)).collect(),
                 ..ForUlid::default()
             },
@@ -278,7 +315,7 @@ impl Maker<'_> {
         present.retain(|locator| !self.temporary.contains_key(locator));
         let key = Ok(cga.public_key().clone());
         let first = (&present[..], Some(ulid));
-        let mut result = self.signed(cga.pds(), key, first, &[]).unwrap_or_else(|why| ForUlid {
+        let mut result = self.signed(cga.pds(), key, first, &[], 0).unwrap_or_else(|why| ForUlid {
             // RFC 5533 s5.15.5: a list with a CGA in it needs a signature.
             left_out: present.iter().map(|&locator| (locator, why)).collect(),
             ..ForUlid::default()
@@ -287,14 +324,31 @@ impl Maker<'_> {
         result
     }
 
-    /// Makes a list with as many signed locators as there is room for, the ULID among them. The error says
-    /// why there are none.
+    /// Makes the signed list of a member of an HBA set, and the same list for peers that have been told the plain list
+    /// since.
+    fn with_others(
+        &mut self,
+        pds: &[u8],
+        key: &Result<PublicKey, LeftOut>,
+        signed: &[Locator],
+        members: &[Locator],
+    ) -> Result<(ForUlid, Announcement), LeftOut> {
+        let whole = self.signed(pds, key.clone(), (signed, None), members, 0)?;
+        let again = if members.is_empty() { 0 } else { AGAIN };
+        let again = self.signed(pds, key.clone(), (signed, None), members, again)?;
+        let again = again.announcement.ok_or(LeftOut::NoRoom)?;
+        Ok((whole, again))
+    }
+
+    /// Makes a list with as many signed locators as there is room for, the ULID among them. `at`: place of its generation
+    /// among those of this proof. The error says why there are none.
     fn signed(
         &mut self,
         pds: &[u8],
         key: Result<PublicKey, LeftOut>,
         (signed, ulid): (&[Locator], Option<Locator>),
         members: &[Locator],
+        at: u32,
     ) -> Result<ForUlid, LeftOut> {
         if signed.is_empty() {
             // No locator is left out in this case.
@@ -310,7 +364,7 @@ impl Maker<'_> {
         {
             signed[room - 1..=at].rotate_right(1);
         }
-        let list = list(self.generation, &signed[..room], members);
+        let list = list(self.generation.wrapping_add(at), &signed[..room], members);
         let octets = signed_octets(&list);
         let mut blinding = [0; 32];
         self.random.fill_bytes(&mut blinding);
@@ -356,6 +410,10 @@ const fn option(contents: usize) -> usize {
     (4 + contents).next_multiple_of(8)
 }
 
+/// Generations of the lists after the first one, counted from its own, in the order in which a peer gets them.
+const PLAIN: u32 = 1;
+const AGAIN: u32 = 2;
+const PLAIN_AGAIN: u32 = 3;
 /// Octets of generation and number of locators.
 const LIST_FIXED: usize = 5;
 /// Octets of the longest message with an announcement and of its other options: I2bis (32), a validator of 16

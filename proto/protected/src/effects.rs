@@ -44,7 +44,7 @@ impl Host {
                 self.set_locals(locals.keys().map(|address| Locator(*address)).collect());
             }
             Effect::Sign(addresses) => {
-                let generation = self.protocols.proof().generation().wrapping_add(1);
+                let generation = self.protocols.proof().generation().wrapping_add(LocalProof::GENERATIONS);
                 let seed = fork(&mut self.random);
                 // Hash-based addresses need no signature.
                 let proof = LocalProof::new(generation, addresses.clone(), &[], seed);

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_cga::LocalProof;
+use moorline_cga::{Announcement, LocalProof};
 use moorline_types::{Instant, Locator, LocatorPair, Locators, Ulid, UlidPair};
 use moorline_wire::{LocatorPreference, LocatorPreferences, Opt};
 
@@ -150,7 +150,7 @@ impl Machine {
             let locators = self.locators_that(Takes::Plain, ulid);
             return Told { locators, ..told }.outdated();
         }
-        if self.options_for(ulid, Wording::Whole).iter().any(is_some) {
+        if self.options_for(ulid, Wording::Whole, Takes::All).iter().any(is_some) {
             told.outdated()
         } else {
             told
@@ -176,16 +176,29 @@ impl Machine {
         other.map_or(pair, |&local| LocatorPair { local, ..pair })
     }
 
-    /// The options of I2, I2bis, R2 and Update Request for our locators and Send Timeout.
+    /// The list that a message in this wording has, for a peer that takes these lists. Two different lists have
+    /// different generations, and what a peer gets later has a later one.
+    fn announcement(&self, ulid: Ulid, wording: Wording, takes: Takes) -> Option<&Announcement> {
+        let proof = self.local.as_ref()?;
+        let is_again = matches!(takes, Takes::Doubtful | Takes::Plain);
+        let plain = match (wording, is_again) {
+            (Wording::Whole, _) => None,
+            (Wording::Plain, false) => proof.plain_announcement_for(ulid),
+            (Wording::Plain, true) => proof.plain_announcement_again_for(ulid),
+        };
+        let whole = || {
+            if is_again { proof.announcement_again_for(ulid) } else { proof.announcement_for(ulid) }
+        };
+        plain.or_else(whole)
+    }
+
+    /// The options of I2, I2bis, R2 and Update Request for our locators and Send Timeout. `takes`: the lists that the
+    /// peer takes, as far as is known.
     //= rfc5533#7.6-1 rfc5534#5.3-2
-    pub(crate) fn options_for(&self, ulid: Ulid, wording: Wording) -> Vec<Opt> {
+    pub(crate) fn options_for(&self, ulid: Ulid, wording: Wording, takes: Takes) -> Vec<Opt> {
         let mut options = Vec::new();
         let is_whole = wording == Wording::Whole;
-        let told = self.local.as_ref().and_then(|proof| {
-            let plain = proof.plain_announcement_for(ulid).filter(|_| !is_whole);
-            plain.or(proof.announcement_for(ulid))
-        });
-        if let Some(told) = told {
+        if let Some(told) = self.announcement(ulid, wording, takes) {
             options = told.options();
             let list = told.list();
             let of = |locator| {

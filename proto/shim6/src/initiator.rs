@@ -253,7 +253,7 @@ impl Machine {
         //= rfc5533#5.6-4 rfc5533#5.6-5
         let mut options = alloc::vec![Opt::Validator(validator.clone())];
         options.extend(context.key.options(via));
-        options.extend(self.options_for(context.key.ulids.local, asked.wording()));
+        options.extend(self.options_for(context.key.ulids.local, asked.wording(), asked.took));
         let options = Options::from(options);
         let message = match asked.established.as_ref().map(|established| established.peer_tag) {
             None => Message::I2(I2 { initiator_tag, initiator_nonce, responder_nonce, options }),

@@ -282,7 +282,9 @@ impl Machine {
         let Some(Context { key, local_tag, .. }) = self.table.get(id) else { return };
         let (ulid, responder_tag) = (key.ulids.local, *local_tag);
         let wording = self.next_r2(id, ulid);
-        let options = Options::from(self.options_for(ulid, wording));
+        let known = self.table.get(id).and_then(Context::established);
+        let takes = known.map_or(Takes::Unknown, |known| known.takes);
+        let options = Options::from(self.options_for(ulid, wording, takes));
         let r2 = R2 { responder_tag, initiator_nonce, options };
         self.push_transmit(Via::Pair(locators), Message::R2(r2));
     }

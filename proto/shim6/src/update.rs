@@ -126,7 +126,7 @@ impl Machine {
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
         let wording = wording(established.takes, sent);
-        let options = self.options_for(context.key.ulids.local, wording);
+        let options = self.options_for(context.key.ulids.local, wording, established.takes);
         let request = UpdateRequest {
             receiver_tag: established.peer_tag,
             request_nonce: nonce,

@@ -199,13 +199,13 @@ impl Signer for Stub {
 }
 
 #[test]
-fn each_list_is_signed_once() {
+fn each_list_of_each_generation_is_signed_once() {
     let stub = Stub::new(public("rsa1024"));
     let set = a_set(&stub.key, &[A, B, C]);
     let cgas: Vec<_> = (10..20).map(|n| a_cga(&stub.key, [n; 8])).collect();
     let proof = proof(vec![set], cgas, &[plain(1)], &[&stub]);
-    // One signature for the ULIDs of the set, one for the CGAs.
-    assert_eq!(stub.count.get(), 2);
+    // One signature for the ULIDs of the set, one for their list after a plain one, and one for the CGAs.
+    assert_eq!(stub.count.get(), 3);
     assert_eq!(proof.addresses().cgas.len(), 10);
     assert_eq!(proof.generation(), 5);
 }
@@ -333,6 +333,7 @@ proptest! {
         for ulid in all.into_iter().map(Locator::as_ulid) {
             let mut accounted = proof.locators_for(ulid).to_vec();
             prop_assert!(accounted.contains(&ulid.as_locator()));
+            check_generations(&proof, ulid);
             if let Some(told) = proof.announcement_for(ulid) {
                 let verified = verify(ulid, told);
                 prop_assert!(fits(told));
@@ -343,6 +344,31 @@ proptest! {
                 prop_assert!(accounted.contains(locator));
             }
         }
+    }
+}
+
+/// Checks the lists that a peer may get after each other: different ones have different generations, and all of them
+/// come before the next proof.
+fn check_generations(proof: &LocalProof, ulid: Ulid) {
+    let others = [
+        proof.plain_announcement_for(ulid),
+        proof.announcement_again_for(ulid),
+        proof.plain_announcement_again_for(ulid),
+    ];
+    let lists = proof.announcement_for(ulid).into_iter().chain(others.into_iter().flatten());
+    let lists: Vec<_> = lists.map(Announcement::list).collect();
+    let Some(first) = lists.first() else { return };
+    for (place, list) in lists.iter().enumerate() {
+        assert!(list.generation - proof.generation() < LocalProof::GENERATIONS);
+        let earlier = lists[..place].iter().filter(|one| one.generation == list.generation);
+        assert!(earlier.into_iter().all(|one| one == list));
+    }
+    assert_eq!(first.generation, proof.generation());
+    if let [whole, plain, again, plain_again] = lists[..] {
+        assert!(whole.entries == again.entries && plain.entries == plain_again.entries);
+    }
+    for told in [proof.announcement_again_for(ulid), proof.plain_announcement_again_for(ulid)] {
+        told.map(|told| verify(ulid, told));
     }
 }
 

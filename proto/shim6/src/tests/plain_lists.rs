@@ -1,5 +1,10 @@
 //! A peer that never acknowledges a list with both methods, HBA and CGA.
 
+use alloc::collections::BTreeMap;
+
+use proptest::collection::vec as vec_of;
+use proptest::prelude::*;
+
 use super::duo::{Duo, Flight};
 use super::proofs::{Kind, proof, remade};
 use super::*;
@@ -48,7 +53,7 @@ impl Foreign {
 
     /// Sets the addresses of side 0: the given number of members of its set, and `others`.
     fn have(&mut self, members: usize, others: &[Locator]) {
-        self.generation += 1;
+        self.generation += LocalProof::GENERATIONS;
         let whole = proof(Kind::HbaCompatible, 1, self.generation, others);
         let mut addresses = whole.addresses().clone();
         let (gone, _) = addresses.sets[0].locators().split_at(2 - members);
@@ -233,4 +238,116 @@ fn an_r2_that_is_sent_again_has_the_set_alone() {
 #[test]
 fn an_i2_that_is_sent_again_has_the_set_alone() {
     gets_the_set_alone_if(0);
+}
+
+/// A step of a play in which side 0 has a mixed list.
+#[derive(Clone, Copy, Debug)]
+enum Op {
+    /// A side has traffic.
+    Trigger(usize),
+    /// Delivers the n-th message under way.
+    Deliver(usize),
+    Lose(usize),
+    /// The next timer runs out.
+    Wake,
+    /// Side 0 has this number of addresses besides its set.
+    Have(u8),
+    /// Side 0 begins again. The daemon knows the last generation from its file.
+    Crash,
+    /// Side 1 refuses the last list.
+    Refuse,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => (0..2usize).prop_map(Op::Trigger),
+        8 => (0..3usize).prop_map(Op::Deliver),
+        6 => (0..3usize).prop_map(Op::Lose),
+        8 => Just(Op::Wake),
+        1 => (0..3u8).prop_map(Op::Have),
+        1 => Just(Op::Crash),
+        2 => Just(Op::Refuse),
+    ]
+}
+
+impl Foreign {
+    fn apply(&mut self, op: Op) {
+        let duo = &mut self.duo;
+        match op {
+            Op::Trigger(side) => duo.trigger(side),
+            Op::Deliver(at) => {
+                if let Some(flight) = duo.under_way.remove(at) {
+                    let _ = duo.hand(&flight);
+                }
+            }
+            Op::Lose(at) => drop(duo.under_way.remove(at)),
+            Op::Wake => {
+                if duo.machines.iter().any(|machine| machine.poll_timeout().is_some()) {
+                    duo.wake();
+                }
+            }
+            Op::Have(count) => self.tell(count),
+            Op::Crash => {
+                let seed = u8::try_from(self.generation % 251).expect("small");
+                duo.machines[0] = Machine::new(Config::default(), [seed; 32], duo.now);
+                self.tell(1);
+            }
+            Op::Refuse => {
+                let lists = |one: &&Flight| one.from == 0 && list_of(one).is_some();
+                if let Some(last) = duo.log.iter().rev().find(lists).cloned() {
+                    let (code, packet) = (ErrorCode::VERIFICATION_METHOD, last.message.octets());
+                    let error = Message::Error(ErrorMessage { code, pointer: 24, packet });
+                    let _ = duo.hand(&Flight { from: 1, pair: turned(last.pair), message: error });
+                }
+            }
+        }
+        self.duo.collect();
+    }
+
+    fn tell(&mut self, count: u8) {
+        self.generation += LocalProof::GENERATIONS;
+        let others: Vec<_> = (1..=count).map(other).collect();
+        let told = proof(Kind::HbaCompatible, 1, self.generation, &others);
+        let now = self.duo.now;
+        self.duo.machines[0].set_local(&told, now);
+    }
+}
+
+fn list_of(flight: &Flight) -> Option<LocatorList> {
+    flight.message.options()?.locator_list().cloned()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// RFC 5533 s5.15.2: the generation "is increased by one for each new locator list".
+    #[test]
+    fn lists_of_one_generation_are_equal_whatever_happens(ops in vec_of(op(), 20..80)) {
+        let mut play = strangers();
+        play.duo.trigger(0);
+        for op in ops {
+            play.apply(op);
+        }
+        let mut known = BTreeMap::new();
+        for list in play.duo.log.iter().filter(|one| one.from == 0).filter_map(list_of) {
+            let first = known.entry(list.generation).or_insert_with(|| list.clone());
+            prop_assert_eq!(&*first, &list);
+        }
+    }
+}
+
+/// A peer may discard a list that is older than one it has.
+#[test]
+fn each_list_of_a_request_is_newer_than_the_lists_before() {
+    for complains in [false, true] {
+        let mut foreign = Foreign::established(complains);
+        foreign.have(2, &[other(1)]);
+        foreign.settle();
+        foreign.have(1, &[other(1), other(2)]);
+        foreign.settle();
+        let requests = foreign.duo.log.iter().filter(|one| one.from == 0);
+        let lists: Vec<_> = requests.filter_map(list_of).collect();
+        assert!(lists.is_sorted_by_key(|list| list.generation), "{lists:?}");
+        assert!(lists.iter().any(|list| list.generation % LocalProof::GENERATIONS != 1));
+    }
 }

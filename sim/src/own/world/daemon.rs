@@ -97,7 +97,7 @@ impl World {
             let groups = host.addressing().map(|one| one.planner.groups());
             self.saved = groups.unwrap_or_default().to_vec();
         } else if let Effect::Sign(addresses) = effect {
-            let generation = host.proof().generation() + 1;
+            let generation = host.proof().generation() + LocalProof::GENERATIONS;
             host.set_proof(LocalProof::new(generation, addresses.clone(), &[], [0; 32]));
         }
         true
