@@ -29,8 +29,11 @@ fn a_plot_has_every_chart_with_its_words_and_marks() {
     ] {
         assert!(svg.contains(&format!("\n{word}\n")), "{word}: {svg}");
     }
-    // Two bars and two swatches of the legends. Two dots.
-    assert_eq!(svg.matches("fill=\"#0072B2\" stroke=\"none\"").count(), 6, "{svg}");
+    // Two bars and a swatch of the legend. Two dots and a swatch.
+    for colour in ["#0072B2", "#E69F00"] {
+        let filled = format!("fill=\"{colour}\" stroke=\"none\"");
+        assert_eq!(svg.matches(filled.as_str()).count(), 3, "{svg}");
+    }
     assert_eq!(svg.matches("<circle ").count(), 2);
 }
 

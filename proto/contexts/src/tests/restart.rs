@@ -78,26 +78,6 @@ fn a_context_taken_over_on_a_pair_that_works_sends_no_check() {
     assert_eq!(pair.probes, before);
 }
 
-/// `moorline contexts` says then: "moved before moorlined was started anew".
-#[test]
-fn a_moved_context_taken_over_keeps_its_pair_and_has_no_cause_of_this_run() {
-    let mut pair = Pair::with_config([local_state(0), local_state(1)], &adaptive());
-    pair.trigger(0);
-    pair.traffic();
-    pair.cut_first();
-    pair.run(Duration::from_secs(30));
-    let moved = |pair: &Pair| {
-        let view = pair.hosts[0].contexts().next().expect("a context");
-        let established = view.established.expect("established");
-        assert_ne!(established.locators, view.ulids.as_locators(), "it has not moved");
-        (established.locators, established.cause)
-    };
-    let (locators, cause) = moved(&pair);
-    assert!(cause.is_some());
-    pair.restart(0, adaptive());
-    assert_eq!(moved(&pair), (locators, None));
-}
-
 #[test]
 fn contexts_taken_over_on_dead_pairs_keep_to_the_pace_of_the_host() {
     let slow = Config { probes_per_second: 50, probe_burst: 20, ..adaptive() };
