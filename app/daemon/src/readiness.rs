@@ -142,13 +142,13 @@ pub(crate) fn told(readiness: host::Readiness, now: Instant) -> Readiness {
     }
 }
 
-/// Returns the readiness of an ILNP session, at a node with `locators` locators. While the current locator works, no check
-/// tests another, so no session counts as protected.
-pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
+/// Returns the readiness of an ILNP session, at a node whose locators have these uplinks. While the current locator works,
+/// no check tests another, so no session counts as protected.
+pub(crate) fn of_session(session: &SessionView, uplinks: &[Option<u32>]) -> Readiness {
     if session.state != State::Established {
         return not_protected(ReadinessState::NotYet, Reason::Establishing);
     }
-    if locators == 0 {
+    if uplinks.is_empty() {
         return not_protected(ReadinessState::Cannot, Reason::AddressGone);
     }
     if session.stands_still {
@@ -157,13 +157,21 @@ pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
             .to_owned();
         return Readiness { why, ..not_protected(ReadinessState::NotYet, Reason::Unreachable) };
     }
-    if locators == 1 {
+    if uplinks.len() == 1 {
         let why = "this host has one locator: the session ends with its uplink".to_owned();
         return Readiness { why, ..not_protected(ReadinessState::Cannot, Reason::OnePair) };
     }
-    let reason =
-        if session.awaits_acknowledgement { Reason::Unacknowledged } else { Reason::Untested };
-    not_protected(ReadinessState::NotYet, reason)
+    if session.awaits_acknowledgement {
+        return not_protected(ReadinessState::NotYet, Reason::Unacknowledged);
+    }
+    let untested = not_protected(ReadinessState::NotYet, Reason::Untested);
+    if uplinks.iter().all(|uplink| *uplink == uplinks[0]) {
+        let why = "all locators of this host are on one uplink: the session ends with the uplink, and moves only if the \
+                   prefix in use goes"
+            .to_owned();
+        return Readiness { why, ..untested };
+    }
+    untested
 }
 
 /// Whether an address is so new that the host may not have checked its pairs yet.
@@ -270,6 +278,8 @@ fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {
 #[cfg(test)]
 mod tests {
     use moorline_addresses::{AddressFlags, Lifetimes, UplinkAddress};
+    use moorline_ilnp::Why;
+    use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};
 
     use super::*;
 
@@ -320,6 +330,34 @@ mod tests {
             (ReadinessState::NotYet, Some(UPLINK_FAILS))
         );
         assert_eq!(told.why, why);
+    }
+
+    #[test]
+    fn a_session_is_told_to_move_only_if_a_locator_is_on_another_uplink() {
+        let ilv = |network: u64| Ilv::new(L64(network), Nid(9));
+        let pair = IlvPair::new(ilv(0x2001_0db8_0001_0000), ilv(0x2001_0db8_0002_0000));
+        let session = SessionView {
+            id: SessionId(1),
+            pair,
+            wire: pair,
+            moved: None,
+            state: State::Established,
+            why: Why::Open,
+            remote: Vec::new(),
+            nonces: (Nonce::Short([1; 4]), None),
+            awaits_acknowledgement: false,
+            stands_still: false,
+            last_used: Instant::ZERO,
+        };
+        let why = |uplinks: &[Option<u32>]| of_session(&session, uplinks).why;
+        assert!(why(&[Some(1)]).starts_with("this host has one locator"));
+        assert!(
+            why(&[Some(1), Some(1)]).starts_with("all locators of this host are on one uplink")
+        );
+        for uplinks in [&[Some(1), Some(2)][..], &[Some(1), Some(1), None]] {
+            assert_eq!(why(uplinks), Reason::Untested.sentence());
+        }
+        assert!(!Reason::Untested.sentence().contains("sessions move when"), "not always");
     }
 
     #[test]

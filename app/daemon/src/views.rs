@@ -272,6 +272,35 @@ mod tests {
     }
 
     #[test]
+    fn the_cause_of_a_pair_is_told_and_after_a_restart_that_it_moved_before() {
+        let address = |isp| Ulid(Ipv6Addr::new(0x2001, 0xdb8, isp, 0, 0, 0, 0, 1));
+        let ulids = UlidPair::new(address(1), address(2));
+        let moved = UlidPair::new(address(3), address(2)).as_locators();
+        let of = |locators, cause| {
+            let established = EstablishedView {
+                role: moorline_contexts::Role::Initiator,
+                reap: moorline_contexts::ReapState::Operational,
+                locators,
+                since: Instant::ZERO,
+                cause,
+                local_locators: Vec::new(),
+                peer_locators: Vec::new(),
+            };
+            why(&ContextView {
+                id: ContextId(1),
+                ulids,
+                forked_instance: 0,
+                state: "established",
+                established: Some(established),
+            })
+        };
+        let cause = moorline_contexts::Cause::FailBack;
+        assert_eq!(of(moved, Some(cause)), cause.to_string());
+        assert_eq!(of(moved, None), "moved before moorlined was started anew");
+        assert_eq!(of(ulids.as_locators(), None), "the pair it began with");
+    }
+
+    #[test]
     fn a_peer_that_was_asked_from_two_addresses_is_one_peer() {
         let of = |local, peer, failure| {
             let address = |node| Ulid(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, node));

@@ -102,6 +102,10 @@ impl Chart {
         self.points().next().is_none()
     }
 
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.series.iter().map(|series| series.name.as_str())
+    }
+
     fn points(&self) -> impl Iterator<Item = &(f64, [f64; 3])> {
         self.series.iter().flat_map(|series| &series.points)
     }
@@ -160,28 +164,32 @@ pub(super) fn svg(charts: &[Chart]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Colours of the series of each chart. A name has the same colour in all charts. Two series of a chart have different
-/// colours while unused colours are left.
+/// Colours of the series of each chart. A name has the same colour in all charts, and no other name has this colour.
 pub(super) fn colours(charts: &[Chart]) -> Vec<Vec<RGBColor>> {
-    let mut known: Vec<(&str, RGBColor)> = Vec::new();
+    let mut known: Vec<&str> = Vec::new();
     let mut all = Vec::new();
     for chart in charts {
-        let of = |known: &[(&str, RGBColor)], name: &str| {
-            known.iter().find(|one| one.0 == name).map(|one| one.1)
-        };
-        let mut taken: Vec<_> =
-            chart.series.iter().filter_map(|one| of(&known, &one.name)).collect();
-        for (index, series) in chart.series.iter().enumerate() {
-            if of(&known, &series.name).is_none() {
-                let free = COLOURS.into_iter().find(|colour| !taken.contains(colour));
-                let colour = free.unwrap_or(COLOURS[index % COLOURS.len()]);
-                taken.push(colour);
-                known.push((&series.name, colour));
+        let mut of_chart = Vec::new();
+        for name in chart.names() {
+            let place = known.iter().position(|one| *one == name).unwrap_or(known.len());
+            if place == known.len() {
+                known.push(name);
             }
+            of_chart.push(colour(place));
         }
-        all.push(chart.series.iter().filter_map(|one| of(&known, &one.name)).collect());
+        all.push(of_chart);
     }
     all
+}
+
+/// The colour of the n-th name. After the last of the [`COLOURS`] come lighter ones.
+fn colour(place: usize) -> RGBColor {
+    let RGBColor(r, g, b) = COLOURS[place % COLOURS.len()];
+    let lighter = |part: u8| {
+        let rest = (0..place / COLOURS.len()).fold(u8::MAX - part, |rest, _| rest - rest / 3);
+        u8::MAX - rest
+    };
+    RGBColor(lighter(r), lighter(g), lighter(b))
 }
 
 fn draw(chart: &Chart, colours: &[RGBColor], area: &Area<'_>) -> anyhow::Result<()> {

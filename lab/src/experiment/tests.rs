@@ -29,8 +29,11 @@ fn a_plot_has_every_chart_with_its_words_and_marks() {
     ] {
         assert!(svg.contains(&format!("\n{word}\n")), "{word}: {svg}");
     }
-    // Two bars and two swatches of the legends. Two dots.
-    assert_eq!(svg.matches("fill=\"#0072B2\" stroke=\"none\"").count(), 6, "{svg}");
+    // Two bars and a swatch of the legend. Two dots and a swatch.
+    for colour in ["#0072B2", "#E69F00"] {
+        let filled = format!("fill=\"{colour}\" stroke=\"none\"");
+        assert_eq!(svg.matches(filled.as_str()).count(), 3, "{svg}");
+    }
     assert_eq!(svg.matches("<circle ").count(), 2);
 }
 
@@ -71,6 +74,50 @@ fn each_series_of_a_chart_has_a_colour_of_its_own_that_is_the_same_in_all_charts
 }
 
 #[test]
+fn two_series_never_share_a_colour() {
+    let of = |names: std::ops::Range<u32>| {
+        let bars: Vec<_> = names.map(|name| ("group", name.to_string(), Some(1.0))).collect();
+        Chart::bars("Bars", ["", ""], bars)
+    };
+    // More series than colours, and a chart whose series come from two other ones.
+    for charts in [vec![of(0..24)], vec![of(0..8), of(8..12), of(4..12)]] {
+        for colours in plot::colours(&charts) {
+            let distinct: std::collections::BTreeSet<_> =
+                colours.iter().map(|colour| (colour.0, colour.1, colour.2)).collect();
+            assert_eq!(distinct.len(), colours.len());
+        }
+    }
+}
+
+/// The legend is in the upper left corner, with one line for each series.
+#[test]
+fn the_legend_lies_over_no_data() {
+    let numbers = |text: &str, key: &str| -> Vec<f64> {
+        let attribute = format!(" {key}=\"");
+        let places = text.split(attribute.as_str()).skip(1);
+        places.filter_map(|rest| rest.split('"').next()?.parse().ok()).collect()
+    };
+    for series in [1, 4, 9] {
+        let places = (0..series).flat_map(|line| {
+            [1.0, 2.0, 3.0].map(|x| (format!("line {line}"), x, exact(100.0 - f64::from(line))))
+        });
+        for chart in [
+            Chart::lines("Lines", ["", ""], places.clone()),
+            Chart::lines("Lines", ["", ""], places.clone()).in_decades(),
+        ] {
+            let svg = plot::svg(&[chart]).unwrap();
+            let highest = numbers(&svg, "cy").into_iter().fold(f64::MAX, f64::min);
+            let swatches =
+                svg.lines().filter(|line| line.contains("<rect") && line.contains("width=\"12\""));
+            let feet: Vec<_> = swatches.flat_map(|line| numbers(line, "y")).collect();
+            assert_eq!(feet.len(), usize::try_from(series).unwrap(), "{svg}");
+            let lowest = feet.into_iter().fold(0.0, f64::max) + 10.0;
+            assert!(lowest < highest, "{series} series: {lowest} {highest}");
+        }
+    }
+}
+
+#[test]
 fn an_axis_of_whole_numbers_has_no_half_steps() {
     let svg = plot::svg(&[lines(&[(2.0, 10.0), (4.0, 20.0)])]).unwrap();
     for label in ["2", "3", "4"] {
@@ -95,4 +142,41 @@ fn names_are_said_once_and_fit_a_file() {
         );
         assert!(!names[..index].contains(name), "{name} twice");
     }
+}
+
+/// The parts of the whole that an experiment has told.
+#[derive(Default)]
+struct Told {
+    stages: usize,
+    parts: Vec<f64>,
+}
+
+impl Watch for Told {
+    fn stage(&mut self, _: &str) {
+        self.stages += 1;
+    }
+
+    fn done(&mut self, part: f64) {
+        self.parts.push(part);
+    }
+}
+
+/// The bar computes the time left from these parts.
+#[test]
+fn the_cost_of_addresses_shows_its_progress_from_the_first_address_to_the_last() {
+    let options = AddrCost {
+        trials: 3,
+        secs: vec![moorline_cga::Sec::ZERO],
+        threads: vec![std::num::NonZeroUsize::MIN],
+        sizes: vec![2, 3],
+        size_trials: 0,
+        ..options::defaults()
+    };
+    let mut told = Told::default();
+    options.measure(&mut told).unwrap();
+    assert_eq!(told.stages, 2, "CGA and HBA");
+    assert!(told.parts.is_sorted(), "{:?}", told.parts);
+    // Nine searches: two CGAs and one set in each trial.
+    assert!(told.parts.first().is_some_and(|first| *first <= 1.01 / 9.0), "{:?}", told.parts);
+    assert_eq!(told.parts.last(), Some(&1.0));
 }

@@ -1,15 +1,16 @@
 //! New connections to a host without Moorline while an ISP is dead. Needs root, BPF and a built `moorlined`.
 
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::common::{
-    daemon_options, end_silence, eventually, is_skipped, restore_carrier, two_by_two_open,
+    await_standby, daemon_options, end_silence, eventually, is_skipped, protect_in,
+    restore_carrier, two_by_two_open,
 };
 use moorline_api::{BlockingClient, Client, EventKind, PathInfo};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::netns::Namespace;
-use moorline_lab::topology::{THREE_HOSTS, host_address, prefix_of};
+use moorline_lab::topology::{HOSTS, THREE_HOSTS, host_address, prefix_of};
 use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 use moorline_lab::{Failure, Lab, preflight, topology};
 
@@ -140,4 +141,43 @@ fn new_connections_leave_a_link_without_a_carrier_at_once() {
     eventually("a route of ours", || our_routes(&a).contains("dev isp2"));
     daemon.down().unwrap();
     assert_eq!(our_routes(&a), "");
+}
+
+/// A carrier that comes back counts at once after its first loss. After later losses it has to stay first: 5 s, then 10 s.
+#[test]
+fn new_connections_keep_away_from_a_carrier_that_comes_and_goes() {
+    let Some(lab) = two_by_two_open("new connections, flapping carrier", &[]) else { return };
+    let settings = "fail-back = \"never\"\n".to_owned();
+    let options = DaemonOptions { settings, ..daemon_options() };
+    let mut hosts = protect_in(lab, &HOSTS, &[options.clone(), options]);
+    let flow = hosts.datagrams(Direction::BothWays);
+    hosts.await_context();
+    await_standby(&hosts.lab);
+    let a = hosts.lab.namespace("a").unwrap().clone();
+    let server = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
+    let moves = |daemon: &mut Daemon| {
+        let events = daemon.events();
+        events.iter().filter(|event| event.kind == EventKind::Moved).count()
+    };
+    let mut moved = None;
+    for promised in [0, 5, 10].map(Duration::from_secs) {
+        assert_eq!(way(&a, server), "isp1");
+        let lost = Failure::CarrierDown { node: "a".to_owned(), interface: "isp1".to_owned() };
+        hosts.lab.fail(lost).unwrap();
+        eventually("the other link", || way(&a, server) == "isp2");
+        eventually("payload by the other link", || hosts.has_moved_to_isp2());
+        let since = Instant::now();
+        restore_carrier(&hosts.lab, "a", "isp1");
+        eventually("the link again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
+        let stayed = since.elapsed();
+        assert!(stayed >= promised, "after {stayed:?}, not {promised:?}\n{}", hosts.story());
+        // The connection that is there goes on by the other link, and moves no more.
+        for direction in flow.arrivals() {
+            let before = direction.total();
+            eventually("payload", || direction.total() > before);
+        }
+        let now = hosts.daemons.iter_mut().map(moves).collect::<Vec<_>>();
+        assert_eq!(*moved.get_or_insert_with(|| now.clone()), now, "{}", hosts.story());
+    }
+    drop(flow);
 }

@@ -131,7 +131,8 @@ impl Reason {
             Self::NoRoom => "its handshake made room for another one",
             Self::Unacknowledged => "the correspondent has not acknowledged our locators",
             Self::Untested => {
-                "other locators are known, and ILNP does not try them beforehand: sessions move when an uplink goes"
+                "ILNP tries no other pair of locators beforehand. If the pair in use fails, a session in use asks by the \
+                 others, and moves to one by which the correspondent answers"
             }
         }
     }

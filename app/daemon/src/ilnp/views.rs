@@ -9,7 +9,7 @@ use moorline_api::{
 };
 use moorline_datapath::Plane as _;
 use moorline_host::Sessions;
-use moorline_ilnp::{SessionView, State};
+use moorline_ilnp::{LocalLocator, SessionView, State};
 use moorline_types::{Instant, Nonce, SessionId};
 
 use super::Ilnp;
@@ -24,13 +24,12 @@ impl Daemon {
     pub(crate) fn ilcc(&self, query: NumbersQuery, with_nonces: bool) -> Ilcc {
         let Some((ilnp, sessions)) = self.sessions() else { return Ilcc::default() };
         let now = clock::now();
-        let locators = sessions.locators().iter().map(|own| IlnpLocator {
+        let uplink_of = |own: &LocalLocator| ilnp.node.uplinks.get(&own.l64).copied();
+        let uplinks: Vec<_> = sessions.locators().iter().map(uplink_of).collect();
+        let locators = sessions.locators().iter().zip(&uplinks).map(|(own, uplink)| IlnpLocator {
             l64: own.l64.to_string(),
-            uplink: ilnp
-                .node
-                .uplinks
-                .get(&own.l64)
-                .and_then(|ifindex| self.host.view().uplink(*ifindex))
+            uplink: uplink
+                .and_then(|ifindex| self.host.view().uplink(ifindex))
                 .map(|uplink| uplink.name.clone()),
             preference: own.preference,
             lifetime_s: own.lifetime,
@@ -44,7 +43,7 @@ impl Daemon {
                 .sessions_after(query.after.map(SessionId), now)
                 .take(query.limit())
                 .map(|session| {
-                    let readiness = readiness::of_session(&session, sessions.locators().len());
+                    let readiness = readiness::of_session(&session, &uplinks);
                     let told = correspondent(&session, with_nonces, now);
                     Correspondent { readiness: Some(readiness), ..told }
                 })
