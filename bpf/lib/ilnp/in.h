@@ -93,13 +93,20 @@ __noinline int note_fragment(struct __sk_buff *skb, __u32 l2, const struct arriv
 __noinline int session_of_fragment(struct __sk_buff *skb, __u32 l2, const struct arrival *arrival)
 {
 	struct fragmented packet = {};
+	struct found found;
 	const __u32 *slot;
 
 	if (!arrival || find_fragment(skb, l2, arrival->ip6.next, &packet) != LATER_FRAGMENT)
 		return NO_SESSION;
 	packet.pair = arrival->pair;
 	slot = bpf_map_lookup_elem(&fragments, &packet);
-	return slot ? (int)*slot : NO_SESSION;
+	if (!slot || !find_slot(*slot, &found))
+		return NO_SESSION;
+	/* The slot may have gone to a session with another node. */
+	if (found.session->pair.local.word[1] != packet.pair.local.word[1] ||
+	    found.session->pair.peer.word[1] != packet.pair.peer.word[1])
+		return NO_SESSION;
+	return found.slot;
 }
 
 /* Whether a packet may have a Fragment header. One with a nonce that nearly all nonces come in has none. */

@@ -14,6 +14,7 @@
 //! | `remotes` | slot | locators that the correspondent named | this library, whole and under a lock |
 //! | `uplinks` | locator of this host | its uplink | this library |
 //! | `candidates` | addresses without a session | time of the last report | programs |
+//! | `fragments` | addresses and Identification of a first fragment from another locator | slot | programs |
 //! | `recent`, `kept`, `shown_last`, `flows_last` | hashes of addresses, slots, nonces, connections | sessions that were found last | programs |
 //! | `hops` | hash of a locator pair | cache: its next hop | programs |
 //! | `bound` | local address | the uplink of that address, if sockets are bound to it | programs; this library removes locators that are gone |

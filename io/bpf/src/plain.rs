@@ -57,6 +57,7 @@ plain! {
     tcp_iter::types::stalled: 48,
     ilnp::types::address: 16,
     ilnp::types::pair: 32,
+    ilnp::types::fragmented: 40,
     ilnp::types::nids: 16,
     ilnp::types::node: 68,
     ilnp::types::named: 272,

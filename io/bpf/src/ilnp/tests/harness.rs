@@ -146,7 +146,7 @@ impl Harness {
         self.plane.set_now(now);
     }
 
-    /// Forgets reported pairs, looks for sockets, packets without room, and drops.
+    /// Forgets reported pairs, looks for sockets, packets without room, first fragments, and drops.
     pub(crate) fn clear(&self) {
         let no_room = tables::handle(&self.plane.object, ".data.room").unwrap();
         let zeros = vec![0; usize::try_from(no_room.value_size()).unwrap()];
@@ -155,6 +155,9 @@ impl Harness {
         looked.insert(&0, &0).unwrap();
         let table = Table::<types::pair, u64>::of(&self.plane.object, "candidates").unwrap();
         table.keys().iter().for_each(|pair| table.remove(pair).unwrap());
+        let fragments =
+            Table::<types::fragmented, u32>::of(&self.plane.object, "fragments").unwrap();
+        fragments.keys().iter().for_each(|packet| fragments.remove(packet).unwrap());
         clear_drops(&tables::handle(&self.plane.object, "drops").unwrap());
         self.reports();
         self.controls();
