@@ -22,17 +22,17 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// Defines a method of both clients for each request, from the name, the body (if any), the answer and the path.
+/// Defines a method of both clients for each request, from the name, the body (if any), the answer, the method
+/// of [`Client`] for such requests, and the path.
 macro_rules! requests {
-    ($($(#[$doc:meta])* $name:ident($($body:ident: $kind:ty)?) -> $answer:ty = $path:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident($($body:ident: $kind:ty)?) -> $answer:ty = $ask:ident $path:expr;)*) => {
         impl Client {
             $($(#[$doc])*
             ///
             /// # Errors
             /// The daemon does not answer or refuses, or its answer cannot be read.
             pub async fn $name(&self $(, $body: &$kind)?) -> Result<$answer, Error> {
-                let body = None$(.or(Some(encode($path, $body)?)))?;
-                self.answer($path, body).await
+                self.$ask($path $(, $body)?).await
             })*
         }
 
@@ -50,19 +50,19 @@ macro_rules! requests {
 
 requests! {
     /// Overview of the daemon.
-    status() -> Status = paths::STATUS;
+    status() -> Status = view paths::STATUS;
     /// The interfaces that lead to an ISP, and their addresses.
-    addresses() -> Vec<InterfaceAddresses> = paths::ADDRESSES;
+    addresses() -> Vec<InterfaceAddresses> = view paths::ADDRESSES;
     /// Moves contexts to a pair now.
-    switch(request: SwitchRequest) -> PathAnswer = paths::SWITCH;
+    switch(request: SwitchRequest) -> PathAnswer = change paths::SWITCH;
     /// Pins contexts to a pair, or to their current pair, while that pair works.
-    pin(request: SwitchRequest) -> PathAnswer = paths::PIN;
+    pin(request: SwitchRequest) -> PathAnswer = change paths::PIN;
     /// Removes a pin.
-    unpin(request: UnpinRequest) -> PathAnswer = paths::UNPIN;
+    unpin(request: UnpinRequest) -> PathAnswer = change paths::UNPIN;
     /// Spreads the payload of contexts over all their pairs, or ends the spread.
-    spread(request: SpreadRequest) -> PathAnswer = paths::SPREAD;
+    spread(request: SpreadRequest) -> PathAnswer = change paths::SPREAD;
     /// Adds or removes a rule.
-    rule(rule: PathRule) -> PathAnswer = paths::RULES;
+    rule(rule: PathRule) -> PathAnswer = change paths::RULES;
 }
 
 /// Client of a daemon. A client holds no connection between requests.
@@ -164,6 +164,26 @@ impl Client {
             if is_last {
                 return Ok((answer, all));
             }
+        }
+    }
+
+    async fn view<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
+        self.answer(path, None).await
+    }
+
+    /// Sends the request for each page of its contexts, and returns all outcomes. If the daemon refuses a page, the
+    /// pages before are changed.
+    async fn change(&self, path: &str, request: &impl Serialize) -> Result<PathAnswer, Error> {
+        let body = encode(path, request)?;
+        let mut query = NumbersQuery::default();
+        let mut outcomes = Vec::new();
+        loop {
+            let page: PathAnswer = self.answer(&query.to_path(path), Some(body.clone())).await?;
+            outcomes.extend(page.outcomes);
+            if page.next <= query.after {
+                return Ok(PathAnswer { outcomes, next: None });
+            }
+            query.after = page.next;
         }
     }
 

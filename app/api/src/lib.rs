@@ -11,9 +11,9 @@
 //! | `GET /v1/ilcc?limit=N&after=NUMBER` ([`NumbersQuery`]) | [`Ilcc`], with at most [`MAX_PAGE`] correspondents |
 //! | `GET /v1/addresses` | list of [`InterfaceAddresses`] |
 //! | `GET /v1/paths?limit=N&after=NUMBER` ([`NumbersQuery`]) | [`Paths`], with at most [`MAX_PAGE`] contexts |
-//! | `POST /v1/paths/switch`, `/v1/paths/pin` ([`SwitchRequest`]) | [`PathAnswer`] |
-//! | `POST /v1/paths/unpin` ([`UnpinRequest`]) | [`PathAnswer`] |
-//! | `POST /v1/paths/spread` ([`SpreadRequest`]) | [`PathAnswer`] |
+//! | `POST /v1/paths/switch?limit=N&after=NUMBER`, `/v1/paths/pin` ([`NumbersQuery`], [`SwitchRequest`]) | [`PathAnswer`], with at most [`MAX_PAGE`] outcomes |
+//! | `POST /v1/paths/unpin?limit=N&after=NUMBER` ([`NumbersQuery`], [`UnpinRequest`]) | [`PathAnswer`], likewise |
+//! | `POST /v1/paths/spread?limit=N&after=NUMBER` ([`NumbersQuery`], [`SpreadRequest`]) | [`PathAnswer`], likewise |
 //! | `POST /v1/paths/rules` ([`PathRule`]) | [`PathAnswer`] |
 //! | `GET /v1/events?since=SEQ&follow=BOOL` ([`EventsQuery`]) | server-sent events, each one [`Event`] |
 //! | anything that goes wrong | [`ErrorBody`] with a 4xx or 5xx status |

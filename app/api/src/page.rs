@@ -35,7 +35,8 @@ impl ContextsQuery {
     }
 }
 
-/// Query of `GET /v1/paths` and `GET /v1/ilcc`: one page of a list in order of the numbers of its entries.
+/// Query of `GET /v1/paths`, of `GET /v1/ilcc`, and of each `POST` about paths: one page of a list in order of the
+/// numbers of its entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumbersQuery {
     /// Largest number of entries: 1 at least, [`MAX_PAGE`] by default and at most.
@@ -118,7 +119,8 @@ impl From<Place> for String {
     }
 }
 
-/// Largest number of entries in one answer to `GET /v1/contexts`, `/v1/paths` and `/v1/ilcc`, about 1 MB.
+/// Largest number of entries in one answer to `GET /v1/contexts`, `/v1/paths` and `/v1/ilcc`, and of contexts that one
+/// `POST` about paths reaches; about 1 MB.
 pub const MAX_PAGE: usize = 1000;
 
 #[cfg(test)]

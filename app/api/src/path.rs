@@ -153,11 +153,15 @@ pub struct PathRule {
     pub origin: String,
 }
 
-/// Answer to each `POST`: the result for each context of the request.
+/// Answer to each `POST`: the result for each context of the request. A request reaches one page of its contexts
+/// ([`NumbersQuery`](crate::NumbersQuery)).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathAnswer {
     /// Results, in order of the contexts' numbers; may be empty for rules.
     pub outcomes: Vec<PathOutcome>,
+    /// Number of the last context of this page if there are contexts behind it: `after` of the request for the next page.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<u32>,
 }
 
 /// Result of a request for one context.

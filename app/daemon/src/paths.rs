@@ -32,6 +32,8 @@ pub(crate) type Reply = oneshot::Sender<Result<PathAnswer, ErrorBody>>;
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     outcomes: Vec<PathOutcome>,
+    /// The last context of the page if there are contexts behind it.
+    next: Option<u32>,
     /// Contexts that move once this pair has answered.
     left: BTreeMap<ContextId, LocatorPair>,
 }
@@ -106,22 +108,27 @@ impl Daemon {
         }
     }
 
-    pub(crate) fn switch(&mut self, request: SwitchRequest, who: Who) -> Granted {
-        self.switch_to(request, who, false)
+    pub(crate) fn switch(
+        &mut self,
+        request: SwitchRequest,
+        page: NumbersQuery,
+        who: Who,
+    ) -> Granted {
+        self.switch_to(request, page, who, false)
     }
 
-    pub(crate) fn pin(&mut self, request: SwitchRequest, who: Who) -> Granted {
+    pub(crate) fn pin(&mut self, request: SwitchRequest, page: NumbersQuery, who: Who) -> Granted {
         if request.pair.is_some() {
-            return self.switch_to(request, who, true);
+            return self.switch_to(request, page, who, true);
         }
-        self.for_each(request.scope, who, "pinned where it is", |daemon, id| {
+        self.for_each(request.scope, page, who, "pinned where it is", |daemon, id| {
             let pair = daemon.host.shim6_mut().pin(id, clock::now()).map_err(refused)?;
             Ok(format!("stays on {pair} while that works, until unpinned"))
         })
     }
 
-    pub(crate) fn unpin(&mut self, request: UnpinRequest, who: Who) -> Granted {
-        self.for_each(request.scope, who, "unpinned", |daemon, id| {
+    pub(crate) fn unpin(&mut self, request: UnpinRequest, page: NumbersQuery, who: Who) -> Granted {
+        self.for_each(request.scope, page, who, "unpinned", |daemon, id| {
             let was = daemon.host.shim6_mut().unpin(id, clock::now());
             Ok(if was { "free to move again" } else { "was not pinned" }.to_owned())
         })
@@ -130,43 +137,61 @@ impl Daemon {
     pub(crate) fn spread(
         &mut self,
         SpreadRequest { scope, on }: SpreadRequest,
+        page: NumbersQuery,
         who: Who,
     ) -> Granted {
         let word = if on { "spread over all pairs" } else { "one pair at a time" };
-        self.for_each(scope, who, word, |daemon, id| {
+        self.for_each(scope, page, who, word, |daemon, id| {
             daemon.host.shim6_mut().set_spread(id, on, clock::now()).map_err(refused)?;
             Ok(if on { "takes each pair that answers" } else { "takes one pair" }.to_owned())
         })
     }
 
-    /// Does to each context in a scope what moves nothing. Gives its text.
+    /// Does to each context of a page of a scope what moves nothing. Gives its text.
     fn for_each(
         &mut self,
         scope: Scope,
+        page: NumbersQuery,
         who: Who,
         what: &str,
         change: impl Fn(&mut Self, ContextId) -> Result<String, ErrorBody>,
     ) -> Granted {
-        self.note(scope, who, what);
-        let mut draft = Draft::default();
-        for id in self.in_scope(scope)? {
+        self.note_first(scope, page, who, what);
+        let (ids, next) = self.in_scope(scope, page, |_| true)?;
+        let mut draft = Draft { next, ..Draft::default() };
+        for id in ids {
             let text = change(self, id)?;
             draft.outcomes.push(self.outcome(id, PathResult::Unchanged, text));
         }
         Ok(draft)
     }
 
-    fn switch_to(&mut self, request: SwitchRequest, who: Who, pins: bool) -> Granted {
+    fn switch_to(
+        &mut self,
+        request: SwitchRequest,
+        page: NumbersQuery,
+        who: Who,
+        pins: bool,
+    ) -> Granted {
         let pair = request.pair.ok_or_else(|| {
             let help = "give our locator and the peer's, as in `moorline path list`";
             denied("no pair is named", help)
         })?;
         let pair = LocatorPair::new(pair.local.into(), pair.peer.into());
         let word = if pins { "pinned" } else { "switched" };
-        self.note(request.scope, who, &format!("{word} to {pair}"));
-        let mut draft = Draft::default();
+        self.note_first(request.scope, page, who, &format!("{word} to {pair}"));
+        let (ids, next) = self.in_scope(request.scope, page, |id| {
+            // A request for many contexts means those that have the pair.
+            let shim6 = self.host.shim6();
+            matches!(request.scope, Scope::Context(_)) || !is_foreign(shim6.check_pair(id, pair))
+        })?;
+        if ids.is_empty() && page.after.is_none() {
+            return Err(self.refusal_of_all(request.scope, pair));
+        }
+        let is_whole = page.after.is_none() && next.is_none();
+        let mut draft = Draft { next, ..Draft::default() };
         let mut first_refusal = None;
-        for id in self.in_scope(request.scope)? {
+        for id in ids {
             // Who is refused keeps the pin that there was.
             if pins && self.host.shim6().check_pair(id, pair).is_ok() {
                 self.host.shim6_mut().unpin(id, clock::now());
@@ -186,12 +211,6 @@ impl Daemon {
                         Placed::Probing => drop(draft.left.insert(id, pair)),
                     }
                 }
-                // Not one of those that were meant.
-                Err(refusal @ (Refusal::NotOurs(_) | Refusal::NotThePeers(_)))
-                    if !matches!(request.scope, Scope::Context(_)) =>
-                {
-                    first_refusal = first_refusal.or(Some(refusal));
-                }
                 Err(refusal) => {
                     first_refusal = first_refusal.or(Some(refusal));
                     draft.outcomes.push(self.outcome(id, PathResult::Refused, refusal.to_string()));
@@ -200,7 +219,9 @@ impl Daemon {
         }
         let all_refused = draft.outcomes.iter().all(|one| one.result == PathResult::Refused);
         match first_refusal {
-            Some(refusal) if draft.left.is_empty() && all_refused => Err(refused(refusal)),
+            Some(refusal) if is_whole && draft.left.is_empty() && all_refused => {
+                Err(refused(refusal))
+            }
             _ => Ok(draft),
         }
     }
@@ -210,7 +231,7 @@ impl Daemon {
         let now = time::Instant::now();
         let waiting = std::mem::take(&mut self.steer.waiting);
         for mut one in waiting {
-            let Draft { outcomes, left } = &mut one.draft;
+            let Draft { outcomes, left, .. } = &mut one.draft;
             if !left.is_empty() && one.until > now {
                 self.steer.waiting.push(one);
                 continue;
@@ -220,7 +241,8 @@ impl Daemon {
                 outcomes.push(self.outcome(id, PathResult::Waiting, text));
             }
             outcomes.sort_by_key(|outcome| outcome.context);
-            drop(one.reply.send(Ok(PathAnswer { outcomes: one.draft.outcomes })));
+            let Draft { outcomes, next, .. } = one.draft;
+            drop(one.reply.send(Ok(PathAnswer { outcomes, next })));
         }
     }
 
@@ -242,7 +264,7 @@ impl Daemon {
             return;
         };
         let mut waiting = std::mem::take(&mut self.steer.waiting);
-        for Draft { outcomes, left } in waiting.iter_mut().map(|one| &mut one.draft) {
+        for Draft { outcomes, left, .. } in waiting.iter_mut().map(|one| &mut one.draft) {
             let meant = left.get(&context).copied();
             if meant.is_some_and(|meant| about.is_none_or(|pair| pair == meant)) {
                 left.remove(&context);
@@ -269,29 +291,55 @@ impl Daemon {
         PathOutcome { context: id.0, ulids, current, result, text }
     }
 
-    /// The established contexts that a request is about.
-    fn in_scope(&self, scope: Scope) -> Result<Vec<ContextId>, ErrorBody> {
-        let prefix = match scope {
-            Scope::Context(id) => {
-                let id = ContextId(id);
-                let view = self.host.shim6().context(id).filter(|view| view.established.is_some());
-                return view.map(|_| vec![id]).ok_or_else(|| refused(Refusal::NoContext(id)));
-            }
-            Scope::Peer(net) => net.0,
-            Scope::All => Prefix::ALL,
-        };
-        let established = self.host.shim6().contexts().filter(|view| view.established.is_some());
-        let ids =
-            established.map(|view| view.id).filter(|id| self.host.shim6().is_with(*id, prefix));
-        let ids: Vec<_> = ids.collect();
-        if ids.is_empty() {
-            let error = match scope {
-                Scope::Peer(net) => format!("there is no established context with {net}"),
-                Scope::All | Scope::Context(_) => "there are no established contexts".to_owned(),
-            };
-            return Err(denied(error, "`moorline contexts` shows those that there are"));
+    /// A page of the established contexts that a request is about and that pass `applies`, and the last of them if more
+    /// follow.
+    fn in_scope(
+        &self,
+        scope: Scope,
+        page: NumbersQuery,
+        applies: impl Fn(ContextId) -> bool,
+    ) -> Result<(Vec<ContextId>, Option<u32>), ErrorBody> {
+        if let Scope::Context(id) = scope {
+            let id = ContextId(id);
+            let view = self.host.shim6().context(id).filter(|view| view.established.is_some());
+            return view.map(|_| (vec![id], None)).ok_or_else(|| refused(Refusal::NoContext(id)));
         }
-        Ok(ids)
+        let after = page.after.map(ContextId);
+        let (mut all, limit) = (self.established_in(scope, after).peekable(), page.limit());
+        if all.peek().is_none() && after.is_none() {
+            return Err(nobody_in(scope));
+        }
+        let mut ids: Vec<_> = all.filter(|id| applies(*id)).take(limit + 1).collect();
+        let has_more = ids.len() > limit;
+        ids.truncate(limit);
+        let next = ids.last().filter(|_| has_more).map(|last| last.0);
+        Ok((ids, next))
+    }
+
+    /// The established contexts of a scope of many, behind this one, in order.
+    fn established_in(
+        &self,
+        scope: Scope,
+        after: Option<ContextId>,
+    ) -> impl Iterator<Item = ContextId> + '_ {
+        let prefix = if let Scope::Peer(net) = scope { net.0 } else { Prefix::ALL };
+        let all = self.host.shim6().contexts_after(after);
+        let established = all.filter(|view| view.established.is_some()).map(|view| view.id);
+        established.filter(move |id| self.host.shim6().is_with(*id, prefix))
+    }
+
+    /// The refusal of a pair that no context of the scope has: that of the first context.
+    fn refusal_of_all(&self, scope: Scope, pair: LocatorPair) -> ErrorBody {
+        let first = self.established_in(scope, None).next();
+        let refusal = first.and_then(|id| self.host.shim6().check_pair(id, pair).err());
+        refusal.map_or_else(|| nobody_in(scope), refused)
+    }
+
+    /// Notes a request with its first page.
+    fn note_first(&self, scope: Scope, page: NumbersQuery, who: Who, what: &str) {
+        if page.after.is_none() {
+            self.note(scope, who, what);
+        }
     }
 
     /// Logs what somebody wants, and gives it to those who listen.
@@ -305,6 +353,19 @@ impl Daemon {
             event.reason = Some(format!("{scope}: {what}, by uid {}", who.uid));
         });
     }
+}
+
+/// Whether a context lacks one end of the pair.
+fn is_foreign(checked: Result<(), Refusal>) -> bool {
+    matches!(checked, Err(Refusal::NotOurs(_) | Refusal::NotThePeers(_)))
+}
+
+fn nobody_in(scope: Scope) -> ErrorBody {
+    let error = match scope {
+        Scope::Peer(net) => format!("there is no established context with {net}"),
+        Scope::All | Scope::Context(_) => "there are no established contexts".to_owned(),
+    };
+    denied(error, "`moorline contexts` shows those that there are")
 }
 
 fn denied(error: impl Into<String>, help: &str) -> ErrorBody {

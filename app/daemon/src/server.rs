@@ -133,33 +133,42 @@ async fn exclusion(State(shared): State<Shared>, Query(query): Query<ExclusionQu
 
 /// Serves a change. The user must have permission, regardless of the mode of the socket.
 fn change<T: DeserializeOwned + Send + 'static>(
-    request: fn(&mut Daemon, T, Who) -> Granted,
+    request: fn(&mut Daemon, T, NumbersQuery, Who) -> Granted,
 ) -> MethodRouter<Shared> {
-    post(async move |State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes| {
-        if !who.may_change().await {
-            tracing::warn!(
-                uid = who.uid,
-                pid = who.pid,
-                "change refused: not root, not in the group"
-            );
-            let text = format!("uid {} is neither root nor in the group {SOCKET_GROUP}", who.uid);
-            return error(StatusCode::FORBIDDEN, &text);
-        }
-        let body = match serde_json::from_slice(&body) {
-            Ok(body) => body,
-            Err(wrong) => return error(StatusCode::BAD_REQUEST, &format!("request body: {wrong}")),
-        };
-        let granted = ask(&shared, move |daemon, reply| {
-            let granted = request(daemon, body, who);
-            daemon.reply(granted, who, reply);
-            None
-        });
-        match granted.await {
-            Some(Ok(answer)) => Json(answer).into_response(),
-            Some(Err(denied)) => (StatusCode::CONFLICT, Json(denied)).into_response(),
-            None => stopping(),
-        }
-    })
+    post(
+        async move |State(shared): State<Shared>,
+                    query: Query<NumbersQuery>,
+                    asker: Asker,
+                    body: Bytes| {
+            let (Query(page), ConnectInfo(who)) = (query, asker);
+            if !who.may_change().await {
+                tracing::warn!(
+                    uid = who.uid,
+                    pid = who.pid,
+                    "change refused: not root, not in the group"
+                );
+                let text =
+                    format!("uid {} is neither root nor in the group {SOCKET_GROUP}", who.uid);
+                return error(StatusCode::FORBIDDEN, &text);
+            }
+            let body = match serde_json::from_slice(&body) {
+                Ok(body) => body,
+                Err(wrong) => {
+                    return error(StatusCode::BAD_REQUEST, &format!("request body: {wrong}"));
+                }
+            };
+            let granted = ask(&shared, move |daemon, reply| {
+                let granted = request(daemon, body, page, who);
+                daemon.reply(granted, who, reply);
+                None
+            });
+            match granted.await {
+                Some(Ok(answer)) => Json(answer).into_response(),
+                Some(Err(denied)) => (StatusCode::CONFLICT, Json(denied)).into_response(),
+                None => stopping(),
+            }
+        },
+    )
 }
 
 /// Serves the correspondent cache. A user who knows nonces can send as a correspondent, so members of the group do not

@@ -3,14 +3,16 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::Ipv6Addr;
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::common::route_monitor::RouteMonitor;
 use crate::common::sites::{Chatter, Sites, established};
 use crate::common::{eventually, is_skipped, story, two_by_two};
+use moorline_api::{BlockingClient, Client, MAX_PAGE, Pair, Scope, SwitchRequest};
 use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
 use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
@@ -175,6 +177,60 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
         assert_eq!(known, u64::from(count), "{}", daemon.log());
         daemon.hand_over().unwrap();
     }
+}
+
+/// A daemon with thousands of contexts answers no request with more than a page, whatever the request says.
+#[test]
+fn no_answer_of_a_daemon_with_thousands_of_contexts_is_longer_than_a_page() {
+    let Some(lab) = two_by_two("a page of contexts", &[]) else { return };
+    if is_skipped("a page of contexts", &preflight::check_bpf()) {
+        return;
+    }
+    let settings = "addresses = \"off\"\n".to_owned();
+    let options = DaemonOptions::new(MINUTE, settings).unwrap();
+    Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
+    let count = u32::try_from(2 * MAX_PAGE + 1).unwrap();
+    let file = state_directory(&lab, "a").unwrap().join("contexts.json");
+    fs::write(file, contexts_file(count, 1)).unwrap();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    let socket = lab.directory("a").unwrap().join("moorlined.sock");
+    let ask = |request: &str, body: &str| answer(&socket, request, body);
+
+    for query in ["", "?limit=100000"] {
+        let contexts = ask(&format!("GET /v1/contexts{query}"), "");
+        assert_eq!(contexts.as_array().unwrap().len(), MAX_PAGE);
+        let paths = ask(&format!("GET /v1/paths{query}"), "");
+        assert_eq!(paths["contexts"].as_array().unwrap().len(), MAX_PAGE);
+        let unpinned = ask(&format!("POST /v1/paths/unpin{query}"), r#"{"scope":"all"}"#);
+        assert_eq!(unpinned["outcomes"].as_array().unwrap().len(), MAX_PAGE);
+        assert_eq!(unpinned["next"], MAX_PAGE - 1);
+    }
+    let last = format!("POST /v1/paths/unpin?after={}", 2 * MAX_PAGE - 1);
+    let last = ask(&last, r#"{"scope":"all"}"#);
+    assert_eq!((last["outcomes"].as_array().unwrap().len(), last.get("next")), (1, None));
+
+    let client = BlockingClient::new(Client::new(&socket)).unwrap();
+    assert_eq!(client.contexts().unwrap().len(), count as usize);
+    let pair = |at: u16, peer: &str| Pair::new(host_address("a", at), peer.parse().unwrap());
+    let switch = |pair| client.switch(&SwitchRequest { scope: Scope::All, pair: Some(pair) });
+    // The context that has the pair is on the third page of all contexts.
+    let peer = format!("{PEERS}0::{:x}", 2 * MAX_PAGE);
+    let switched = switch(pair(1, &peer)).unwrap();
+    assert_eq!(switched.outcomes.iter().map(|one| one.context).collect::<Vec<_>>(), [count - 1]);
+    switch(pair(1, "2001:db8::1")).unwrap_err();
+    daemon.hand_over().unwrap();
+}
+
+/// The body of the daemon's answer.
+fn answer(socket: &Path, request: &str, body: &str) -> serde_json::Value {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    let length = body.len();
+    write!(stream, "{request} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(" 200 "), "{answer}");
+    serde_json::from_str(body).unwrap()
 }
 
 /// A larger file is taken over after READY=1, in slices.

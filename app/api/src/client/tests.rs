@@ -1,12 +1,13 @@
 use super::*;
 use crate::event::EventKind;
 use crate::page::MAX_PAGE;
+use crate::path::Scope;
 use crate::types::{ContextCounts, DataPlane};
 use axum::Router;
 use axum::extract::Query;
 use axum::response::IntoResponse;
 use axum::response::sse::{Event as SseEvent, Sse};
-use axum::routing::get;
+use axum::routing::{get, post};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -137,6 +138,30 @@ async fn all_paths_and_correspondents_come_page_by_page() {
         assert!(seen.iter().map(|one| one.context).eq(0..count), "{knows_pages}");
         let seen = fixture.client.ilcc().await.unwrap();
         assert!(seen.on && seen.correspondents.iter().map(|one| one.session).eq(0..count));
+    }
+}
+
+/// Each page is changed by a request of its own. A daemon of before changes all contexts by the first one.
+#[tokio::test]
+async fn a_change_of_all_contexts_reaches_each_page() {
+    let count = u32::try_from(2 * MAX_PAGE + 3).unwrap();
+    for knows_pages in [true, false] {
+        let unpin = async move |Query(query): Query<NumbersQuery>| {
+            let limit = if knows_pages { query.limit() } else { usize::MAX };
+            let is_left = move |number: &u32| Some(*number) > query.after;
+            let page: Vec<_> = (0..count).filter(is_left).take(limit).collect();
+            let next = page.last().filter(|last| knows_pages && **last + 1 < count).copied();
+            let outcome = |context| {
+                let pair = json!({"local": "2001:db8::1", "peer": "2001:db8::2"});
+                json!({"context": context, "ulids": pair, "current": pair, "result": "unchanged", "text": ""})
+            };
+            let outcomes: Vec<_> = page.into_iter().map(outcome).collect();
+            axum::Json(json!({"outcomes": outcomes, "next": next}))
+        };
+        let fixture = serve(Router::new().route(paths::UNPIN, post(unpin)));
+        let answer = fixture.client.unpin(&UnpinRequest { scope: Scope::All }).await.unwrap();
+        assert!(answer.outcomes.iter().map(|one| one.context).eq(0..count), "{knows_pages}");
+        assert_eq!(answer.next, None);
     }
 }
 

@@ -168,7 +168,7 @@ mod tests {
             result: PathResult::Unanswered,
             text: "2001:db8:2::5 -> 2001:db8:a::9 did not answer; nothing has moved".into(),
         };
-        insta::assert_snapshot!(path_answer(&PathAnswer { outcomes: vec![outcome] }), @"#3    2001:db8:1::5 -> 2001:db8:a::9: 2001:db8:2::5 -> 2001:db8:a::9 did not answer; nothing has moved (unanswered)");
+        insta::assert_snapshot!(path_answer(&PathAnswer { outcomes: vec![outcome], next: None }), @"#3    2001:db8:1::5 -> 2001:db8:a::9: 2001:db8:2::5 -> 2001:db8:a::9 did not answer; nothing has moved (unanswered)");
         assert!(path_answer(&PathAnswer::default()).contains("until the daemon stops"));
     }
 }

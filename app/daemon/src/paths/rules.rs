@@ -1,5 +1,5 @@
 use moorline_addresses::{Uplink, UplinkAddress};
-use moorline_api::{ErrorBody, Net, PathRule, Preference, Scope};
+use moorline_api::{ErrorBody, Net, NumbersQuery, PathRule, Preference, Scope};
 use moorline_contexts as host;
 use moorline_host::{LocatorRule, Place};
 use moorline_types::{ContextId, Locator, Prefix};
@@ -23,7 +23,8 @@ impl Daemon {
         self.steer.asked.iter().chain(&self.config.paths).cloned().collect()
     }
 
-    pub(crate) fn change_rule(&mut self, rule: PathRule, who: Who) -> Granted {
+    /// Adds or removes a rule. The answer has no outcomes, and so one page.
+    pub(crate) fn change_rule(&mut self, rule: PathRule, _: NumbersQuery, who: Who) -> Granted {
         self.check_rule(&rule)?;
         let ends = [rule.local.clone(), rule.peer.map(|net| net.to_string())];
         let [local, peer] = ends.map(|end| end.unwrap_or_else(|| "any".to_owned()));
@@ -57,7 +58,7 @@ impl Daemon {
             return Err(denied(error, "say prefer, avoid or neutral"));
         }
         if let Scope::Context(_) = rule.scope {
-            self.in_scope(rule.scope)?;
+            self.in_scope(rule.scope, NumbersQuery::default(), |_| true)?;
         }
         if rule.local.is_none() && rule.peer.is_none() {
             return Err(denied(
