@@ -103,5 +103,5 @@ fn an_echo_goes_on_after_a_cut() {
 
 #[test]
 fn an_echo_goes_on_after_a_move() {
-    (0..16).for_each(|seed| survive(seed, Trouble::Move));
+    (0..48).for_each(|seed| survive(seed, Trouble::Move));
 }
