@@ -459,21 +459,26 @@ impl Connection {
         }
         self.announced = parsed.window;
         let is_syn = parsed.flags.has(Flags::SYN);
-        if is_ack && parsed.sequence_len() == 0 && parsed.sequence.is_before(self.next) {
+        if is_ack && parsed.sequence_len() == 0 {
             self.renumber(&mut segment);
         }
         self.syn = is_syn.then(|| segment.clone());
         Some(self.to_peer(segment))
     }
 
-    /// Gives a segment without octets the number that comes next (SND.NXT), as RFC 9293 s3.10.7.4 demands. smoltcp forgets what
-    /// it has sent when a retransmission is due. The peer would drop the segment for its old number, and with it the
-    /// acknowledgment: two ends that retransmit at once would never end. A probe of a zero window is no reason to count on: the peer
-    /// has dropped it.
+    /// Gives a segment without octets a number that the peer accepts. smoltcp forgets what it has sent when a retransmission is due. The
+    /// peer would drop the segment for its old number, and with it the acknowledgment: two ends that retransmit at once would never end.
     fn renumber(&self, segment: &mut PacketBuf) {
-        if self.window > 0 {
-            segment[SEQUENCE_AT..SEQUENCE_AT + 4].copy_from_slice(&self.next.0.to_be_bytes());
-        }
+        segment[SEQUENCE_AT..SEQUENCE_AT + 4].copy_from_slice(&self.acceptable().0.to_be_bytes());
+    }
+
+    /// The number of a segment without octets: the one that comes next (SND.NXT), as RFC 9293 s3.10.7.4 demands.
+    ///
+    /// If octets have been sent behind the right edge of the peer's window, it is that edge: the peer drops all behind it. Such octets
+    /// are a probe of a zero window, and those behind an edge that moved back, as windows in units of 2^shift do (RFC 7323 s2.4).
+    fn acceptable(&self) -> Seq {
+        let edge = self.unacknowledged + (u32::from(self.window) << self.peer_shift);
+        if edge.is_before(self.next) { edge } else { self.next }
     }
 
     fn socket(&self) -> &tcp::Socket<'static> {

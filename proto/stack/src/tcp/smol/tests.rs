@@ -1,6 +1,7 @@
 //! Two engines, back to back on a virtual clock, with a wire that loses, copies and reorders segments by its seed.
 
 mod close;
+mod cut;
 mod errors;
 mod handshake;
 mod hostile;

@@ -76,7 +76,8 @@ impl Connection {
         start < window || last < window
     }
 
-    /// The acknowledgment that answers a segment out of order: <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>. It promises no octet more
+    /// The acknowledgment that answers a segment out of order: <SEQ=SND.NXT><ACK=RCV.NXT><CTL=ACK>, with a
+    /// number that the peer accepts ([`Self::acceptable`]). It promises no octet more
     /// than the last segment.
     fn acknowledgment(&self) -> Outgoing {
         let taken = self.received.since(self.acknowledged) >> self.shift;
@@ -84,7 +85,7 @@ impl Connection {
         let segment = Segment {
             source_port: self.flow.local.1,
             destination_port: self.flow.peer.1,
-            sequence: self.next,
+            sequence: self.acceptable(),
             acknowledgment: self.received,
             flags: Flags::ACK,
             window: u16::try_from(window).unwrap_or(u16::MAX),
