@@ -7,6 +7,7 @@ use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
 use super::ilv;
 use super::room::{Server, at, traffic};
 use crate::consts::MAX_PROPOSALS;
+use crate::trial::Aim;
 use crate::{Classic, Event, Why};
 
 /// A site of strangers filled the 1,024 proposals, and everybody else was refused.
@@ -51,8 +52,8 @@ fn a_peer_is_tried_while_strangers_of_a_site_or_of_all_sites_do_not_answer_their
         let mut server = Server::new();
         let mut begin = |pair| {
             let nonce = Nonce::Short([7; 4]);
-            let (why, silence) = (Why::ConnectedHere, Classic::Unread);
-            server.machine.begin_trial((pair, pair), why, nonce, silence, server.now);
+            let (why, aim) = (Why::ConnectedHere, Aim::Begin(Classic::Unread));
+            server.machine.begin_trial((pair, pair), why, nonce, aim, server.now);
         };
         (0..2000).for_each(|n| begin(from_stranger(stranger(n))));
         let honest = from_stranger(at(9, 1));
