@@ -3,7 +3,6 @@
 //! A claim ends with its process, also after a crash, so no claim needs clean-up.
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write as _;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
@@ -40,7 +39,7 @@ impl Claims {
 
 fn claim_state(store: &Store) -> anyhow::Result<File> {
     let place = store.lock();
-    let Some(mut file) = store.folder().claim()? else {
+    let Some(file) = store.folder().claim()? else {
         let pid = fs::read_to_string(&place).unwrap_or_default();
         bail!(
             "another moorlined{} uses the state directory {}; {WHAT_TO_DO}, or name another \
@@ -49,12 +48,6 @@ fn claim_state(store: &Store) -> anyhow::Result<File> {
             store.directory().display()
         );
     };
-    // If the disk is full, the file has no process id. The lock still holds, and the message of another daemon names no
-    // process.
-    let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-    if let Err(error) = written {
-        tracing::debug!(%error, "no pid in {}", place.display());
-    }
     Ok(file)
 }
 

@@ -147,7 +147,7 @@ impl Daemon {
         })
     }
 
-    /// Does to each context of a page of a scope what moves nothing. Gives its text.
+    /// Makes a change that moves nothing to each context of a page of a scope. The change gives its text.
     fn for_each(
         &mut self,
         scope: Scope,
@@ -192,7 +192,7 @@ impl Daemon {
         let mut draft = Draft { next, ..Draft::default() };
         let mut first_refusal = None;
         for id in ids {
-            // Who is refused keeps the pin that there was.
+            // If the switch is refused, the context keeps the pin that there was.
             if pins && self.host.shim6().check_pair(id, pair).is_ok() {
                 self.host.shim6_mut().unpin(id, clock::now());
             }

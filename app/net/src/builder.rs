@@ -121,8 +121,8 @@ impl Builder {
         self
     }
 
-    /// Has Shim6 beneath the host. Then the host makes hash-based addresses, whatever [`Self::addresses`] says. It needs several
-    /// wires, or one with routers of several providers.
+    /// Has Shim6 beneath the host. Then the host makes hash-based addresses, whatever [`Self::addresses`] says. Such a host
+    /// needs several wires, or one with routers of several providers.
     #[must_use]
     pub fn shim6(mut self, shim6: Shim6) -> Self {
         self.shim6 = Some(shim6);

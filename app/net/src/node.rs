@@ -96,6 +96,13 @@ impl Node {
         }
     }
 
+    pub(crate) fn has_unsaved(&self) -> bool {
+        match self {
+            Self::Plain(_) => false,
+            Self::Protected(host) => host.has_unsaved(),
+        }
+    }
+
     pub(crate) fn poll_save(&mut self) -> Option<Saved> {
         match self {
             Self::Plain(_) => None,

@@ -4,7 +4,6 @@ use std::task::Waker;
 use std::time::{Duration, Instant as Clock};
 
 use moorline_ip::PacketBuf;
-use moorline_protected::Saved;
 use moorline_stack::stack::{self, WireId};
 use moorline_types::Instant;
 use tokio::sync::{Notify, broadcast, watch};
@@ -35,8 +34,6 @@ pub(crate) struct State {
     pub(crate) ports: Vec<Port>,
     /// Until when the task of the timers sleeps.
     due: Option<Instant>,
-    /// Addresses for the task that saves them.
-    pub(crate) unsaved: Option<Saved>,
     woken: Vec<Waker>,
 }
 
@@ -55,7 +52,6 @@ impl Shared {
                 waiting: Waiting::default(),
                 ports: Vec::new(),
                 due: None,
-                unsaved: None,
                 woken: Vec::new(),
             }),
             start,
@@ -90,14 +86,13 @@ impl Shared {
         result
     }
 
-    /// Hands on the news of Shim6, and the addresses that have to be saved.
+    /// Hands on the news of Shim6, and that addresses have to be saved.
     fn hand_out_news(&self, state: &mut State) {
         while let Some(news) = state.node.poll_news() {
             // There may be nobody to hear it.
             let _ = self.events.send(Event::Shim6(news));
         }
-        if let Some(saved) = state.node.poll_save() {
-            state.unsaved = Some(saved);
+        if state.node.has_unsaved() {
             self.unsaved.notify_one();
         }
     }

@@ -96,7 +96,7 @@ impl Keeper {
                 () = shared.unsaved.notified() => {}
                 _ = end.wait_for(|is_over| *is_over) => return,
             }
-            let due = shared.with(|state, now| Some((state.unsaved.take()?, now)));
+            let due = shared.with(|state, now| Some((state.node.poll_save()?, now)));
             let Some((saved, now)) = due else { continue };
             match self.save(saved, now).await {
                 Ok(()) => shared.with(|state, now| state.node.handle_saved(now)),

@@ -1,7 +1,8 @@
 use std::fs::{self, File, TryLockError};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::process;
 
 use anyhow::Context as _;
 use moorline_addr::{Outlives, write_private};
@@ -37,7 +38,7 @@ impl Folder {
         self.0.join(name)
     }
 
-    /// Takes the folder for this process, until the file is dropped. The file is for the number of the process. Returns `None` if
+    /// Takes the folder for this process, until the file is dropped. The file has the number of the process. Returns `None` if
     /// another process has the folder.
     ///
     /// # Errors
@@ -47,9 +48,17 @@ impl Folder {
         let mut options = File::options();
         // The file has the number of the process that has the folder, so it is not truncated.
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let file = options.open(&place).with_context(|| place.display().to_string())?;
+        let mut file = options.open(&place).with_context(|| place.display().to_string())?;
         match file.try_lock() {
-            Ok(()) => Ok(Some(file)),
+            Ok(()) => {
+                // If the disk is full, the file has no number. The lock still holds, and the message of another process
+                // names none.
+                let written = file.set_len(0).and_then(|()| writeln!(file, "{}", process::id()));
+                if let Err(error) = written {
+                    tracing::debug!(%error, "no pid in {}", place.display());
+                }
+                Ok(Some(file))
+            }
             Err(TryLockError::WouldBlock) => Ok(None),
             Err(TryLockError::Error(error)) => {
                 Err(error).with_context(|| format!("lock on {}", place.display()))

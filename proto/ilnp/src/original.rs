@@ -66,15 +66,18 @@ impl Machine {
     }
 
     /// Sends the Echo Requests of a trial at the addresses that the sockets see. The first request goes alone, so that a
-    /// node with ILNP shows its nonce before it answers without. At the locators in use our nonce has been asked about.
+    /// node with ILNP shows its nonce before it answers without. At the locators in use our nonce has been asked about. A
+    /// correspondent with the handshake begins no session by an answer.
     pub(crate) fn send_echoes_at_first(&mut self, trial: &Trial, (wire, plain): (IlvPair, Echo)) {
         let pair = trial.sockets;
         let (source, destination) = (pair.local.address(), pair.remote.address());
-        if wire != pair {
+        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
+        let may_begin = wire != pair && session.is_some_and(|session| !session.agreed);
+        if may_begin {
             let message = trial.echo.emit(source, destination);
             self.send(pair, &message, Some((trial.nonce, None)));
         }
-        if wire == pair || trial.retry.tries > 1 {
+        if !may_begin || trial.retry.tries > 1 {
             self.send(pair, &plain.emit(source, destination), None);
         }
     }

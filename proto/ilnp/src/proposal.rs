@@ -137,7 +137,9 @@ impl Machine {
             && let Some(&(_, pair)) = self.proposal_timers.first()
         {
             self.drop_proposal(pair);
-            self.events.push_back(Event::GivenUp { pair });
+            if !self.has_session(pair) {
+                self.events.push_back(Event::GivenUp { pair });
+            }
         }
         true
     }

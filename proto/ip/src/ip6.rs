@@ -6,6 +6,8 @@
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
+pub use crate::extension::Fragment;
+
 /// Fields of an IPv6 header.
 #[derive(Clone, Copy, Debug)]
 pub struct Ip6 {
@@ -146,27 +148,13 @@ pub fn next_header(protocol: u8, octets: &[u8]) -> Option<(u8, Option<usize>)> {
     Some((next, is_first.then_some(8)))
 }
 
-/// The facts of a Fragment header (RFC 8200 s4.5).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fragment {
-    /// Identification: all fragments of a packet have the same.
-    pub number: u32,
-    /// Whether the fragment begins the packet.
-    pub is_first: bool,
-    /// Whether more fragments of the packet follow.
-    pub has_more: bool,
-}
-
 /// Finds a Fragment header among the first [`MAX_CHAIN`] extension headers of a packet.
 #[must_use]
 pub fn fragment(packet: &[u8], ip6: &Ip6) -> Option<Fragment> {
     let (mut protocol, mut rest) = (ip6.next_header, ip6.payload(packet));
     for _ in 0..MAX_CHAIN {
         if protocol == FRAGMENT {
-            let &[_, _, a, b, c, d, e, f] = rest.first_chunk()?;
-            let place = u16::from_be_bytes([a, b]);
-            let number = u32::from_be_bytes([c, d, e, f]);
-            return Some(Fragment { number, is_first: place >> 3 == 0, has_more: place & 1 == 1 });
+            return Fragment::parse(rest).ok();
         }
         let (next, len) = next_header(protocol, rest)?;
         (protocol, rest) = (next, rest.get(len?..)?);

@@ -200,8 +200,14 @@ impl Host {
         self.news.pop_front()
     }
 
+    /// Whether [`Self::poll_save`] has addresses to save.
+    #[must_use]
+    pub fn has_unsaved(&self) -> bool {
+        self.saving == Saving::Due
+    }
+
     /// The addresses that the caller has to save now, if there are any that are not saved. The answer of the caller is
-    /// [`Self::handle_saved`].
+    /// [`Self::handle_saved`], before the next call.
     #[must_use]
     pub fn poll_save(&mut self) -> Option<Saved> {
         if self.saving != Saving::Due {

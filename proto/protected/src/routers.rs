@@ -38,7 +38,7 @@ impl Host {
         self.silent.insert((wire, router));
         let ifindex = ifindex_of(wire);
         let Some(uplink) = self.protocols.view().uplink(ifindex) else { return };
-        if uplink.default_routes.len() <= 1 {
+        if is_only_gateway(uplink, router) {
             return self.protocols.handle_router_lost(ifindex, now);
         }
         // The other routers of the link go on.
@@ -63,6 +63,12 @@ impl Host {
     }
 }
 
+/// Whether all traffic of the uplink for anywhere takes this router. A router with routes to prefixes alone (RFC 4191) is no gateway.
+fn is_only_gateway(uplink: &Uplink, router: Ipv6Addr) -> bool {
+    let mut gateways = uplink.default_routes.iter().map(|route| route.gateway);
+    gateways.len() > 0 && gateways.all(|gateway| gateway == Some(router))
+}
+
 /// The addresses whose prefixes this router advertises, and no other one.
 fn addresses_of(uplink: &Uplink, router: Ipv6Addr) -> Vec<Locator> {
     let is_of = |address: Ipv6Addr| {
@@ -71,4 +77,23 @@ fn addresses_of(uplink: &Uplink, router: Ipv6Addr) -> Vec<Locator> {
     };
     let own = uplink.addresses.iter().map(|own| own.address);
     own.filter(|address| is_of(*address)).map(Locator).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use moorline_addresses::{DefaultRoute, Uplink};
+
+    use super::is_only_gateway;
+
+    #[test]
+    fn a_router_of_prefixes_alone_is_not_the_way_to_everywhere() {
+        let [gateway, other, of_prefixes] = [1, 2, 3].map(|n| [0xfe80, 0, 0, 0, 0, 0, 0, n].into());
+        let mut uplink = Uplink::new(1, "wire0");
+        assert!(!is_only_gateway(&uplink, of_prefixes));
+        uplink.default_routes.push(DefaultRoute::new(1024, Some(gateway)));
+        assert!(is_only_gateway(&uplink, gateway));
+        assert!(!is_only_gateway(&uplink, of_prefixes));
+        uplink.default_routes.push(DefaultRoute::new(1024, Some(other)));
+        assert!(!is_only_gateway(&uplink, gateway));
+    }
 }

@@ -25,6 +25,7 @@ impl Machine {
         self.confirm(id);
         let before = self.established_of(id)?.takes;
         let takes = match (wording(before, last), before) {
+            (Wording::Whole, _) if before.is_after_plain() => Takes::AllAgain,
             (Wording::Whole, _) => Takes::All,
             (Wording::Plain, _) if !self.has_plain(ulid) => before,
             (Wording::Plain, Takes::Doubtful | Takes::Plain) => Takes::Plain,

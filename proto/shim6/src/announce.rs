@@ -177,10 +177,10 @@ impl Machine {
     }
 
     /// The list that a message in this wording has, for a peer that takes these lists. Two different lists have
-    /// different generations, and what a peer gets later has a later one.
+    /// different generations, and a later list for a peer has a later one.
     fn announcement(&self, ulid: Ulid, wording: Wording, takes: Takes) -> Option<&Announcement> {
         let proof = self.local.as_ref()?;
-        let is_again = matches!(takes, Takes::Doubtful | Takes::Plain);
+        let is_again = takes.is_after_plain();
         let plain = match (wording, is_again) {
             (Wording::Whole, _) => None,
             (Wording::Plain, false) => proof.plain_announcement_for(ulid),

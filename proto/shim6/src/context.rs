@@ -221,6 +221,8 @@ pub(crate) enum Takes {
     AnsweredTwice,
     /// The whole list, as far as is known.
     All,
+    /// The whole list, which it was told once more after the plain one.
+    AllAgain,
     /// The peer has acknowledged the plain list, and not the whole list. The whole list may have been lost, and is sent
     /// once more.
     Doubtful,
@@ -234,8 +236,13 @@ impl Takes {
         match self {
             Self::Unknown => Self::Answered,
             Self::Answered | Self::AnsweredTwice => Self::AnsweredTwice,
-            Self::All | Self::Doubtful | Self::Plain => self,
+            Self::All | Self::AllAgain | Self::Doubtful | Self::Plain => self,
         }
+    }
+
+    /// Whether the peer has acknowledged a plain list. What follows has a later generation (decision 193).
+    pub(crate) const fn is_after_plain(self) -> bool {
+        matches!(self, Self::AllAgain | Self::Doubtful | Self::Plain)
     }
 }
 
@@ -297,7 +304,7 @@ impl Established {
     /// answers crossing I1s without a context (RFC 5533 s7.4).
     #[must_use]
     pub const fn is_confirmed(&self) -> bool {
-        matches!(self.takes, Takes::All | Takes::Doubtful | Takes::Plain)
+        matches!(self.takes, Takes::All) || self.takes.is_after_plain()
     }
 
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).

@@ -61,7 +61,11 @@ impl Machine {
         let (id, key) = (context.id, context.key);
         let asked = context.handshake().cloned().ok_or(DropReason::Unasked)?;
         let former_role = context.established().map(|established| established.role);
-        let takes = if context.state() == State::I1Sent { Takes::Unknown } else { Takes::All };
+        let takes = match (context.state() == State::I1Sent, asked.took.is_after_plain()) {
+            (true, _) => Takes::Unknown,
+            (false, true) => Takes::AllAgain,
+            (false, false) => Takes::All,
+        };
         let told = self.told_to(context, locators);
         let Message::R2(r2) = packet.message()? else { return Err(DropReason::UnknownType) };
         if self.table.is_crowded(r2.responder_tag) {

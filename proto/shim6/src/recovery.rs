@@ -121,7 +121,7 @@ impl Machine {
         let (Some(established), took) = (asked.established.clone(), asked.took) else { return };
         self.table.establish(id, established);
         self.confirm(id);
-        if matches!(took, Takes::Doubtful | Takes::Plain) {
+        if took.is_after_plain() {
             self.table.change_established(id, |known| known.takes = took);
         }
         self.events.push_back(Event::Renewed { context: id });

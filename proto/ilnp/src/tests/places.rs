@@ -66,7 +66,7 @@ fn a_peer_is_tried_while_strangers_of_a_site_or_of_all_sites_do_not_answer_their
 
 /// A proposal that gave way is told of, as Shim6 may have waited for it.
 #[test]
-fn who_is_asked_no_longer_for_want_of_room_is_told_of() {
+fn the_host_is_told_of_a_correspondent_that_is_asked_no_longer_for_want_of_room() {
     let mut server = Server::new();
     let max = MAX_PROPOSALS as u64;
     for n in 0..=max {

@@ -198,8 +198,17 @@ fn a_peer_that_was_out_of_reach_gets_the_whole_list_in_the_end() {
     ours.is_deaf = false;
     ours.pass();
     ours.settle();
-    assert_eq!(ours.duo.of_side(0).takes, Takes::All);
+    assert_eq!(ours.duo.of_side(0).takes, Takes::AllAgain);
     assert!(ours.duo.of_side(1).peer.locators.contains(&other(1)));
+    // Requests with the same list are not older, and are acknowledged at once.
+    let (now, begin) = (ours.duo.now, ours.duo.log.len());
+    ours.duo.machines[0].set_send_timeout(Duration::from_secs(7), now);
+    ours.pass();
+    let kinds: Vec<_> = ours.duo.log[begin..].iter().map(|one| one.message.kind()).collect();
+    assert_eq!(kinds, [MessageType::UPDATE_REQUEST, MessageType::UPDATE_ACK]);
+    let requests = ours.duo.log.iter().filter(|one| one.from == 0);
+    let lists: Vec<_> = requests.filter_map(list_of).collect();
+    assert!(lists.is_sorted_by_key(|list| list.generation), "{lists:?}");
 }
 
 /// Two hosts that have not met. The first has a mixed list.

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use anyhow::{Context as _, bail};
-use moorline_net::{AddressMode, Builder, Event, Host, Shim6, StackEvent, WireSpec};
+use moorline_net::{AddressMode, Builder, Event, Host, Shim6, StackEvent, WireId, WireSpec};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
@@ -119,10 +119,11 @@ async fn tell(host: &Host, mut events: Receiver<Event>, out: &mut dyn Write) -> 
         host.interfaces().into_iter().map(|one| (one.wire, one.name)).collect();
     loop {
         let line = match events.recv().await {
-            Ok(Event::Stack(event)) => line(&event),
-            Ok(Event::Link { is_up: true, .. }) => Some("link up".into()),
-            Ok(Event::Link { is_up: false, .. }) => {
-                Some("link down: the other end has closed the wire".into())
+            Ok(Event::Stack(event)) => line(&event, &|wire| on(&names, wire)),
+            Ok(Event::Link { wire, is_up: true }) => Some(format!("link up{}", on(&names, wire))),
+            Ok(Event::Link { wire, is_up: false }) => {
+                let on = on(&names, wire);
+                Some(format!("link down{on}: the other end has closed the wire"))
             }
             Ok(Event::Shim6(news)) => news::line(&news),
             Ok(Event::Unsaved(error)) => Some(format!("addresses cannot be saved: {error}")),
@@ -140,8 +141,14 @@ async fn tell(host: &Host, mut events: Receiver<Event>, out: &mut dyn Write) -> 
     }
 }
 
+/// Names a wire, if the host has several.
+fn on(names: &BTreeMap<WireId, String>, wire: WireId) -> String {
+    let name = names.get(&wire).filter(|_| names.len() > 1);
+    name.map_or_else(String::new, |name| format!(" on {name}"))
+}
+
 /// Line for the person at the terminal about an event.
-fn line(event: &StackEvent) -> Option<String> {
+fn line(event: &StackEvent, on: &dyn Fn(WireId) -> String) -> Option<String> {
     Some(match event {
         StackEvent::AddressReady(_, address) => format!("address {address} ready"),
         StackEvent::AddressDuplicate(_, address) => {
@@ -149,11 +156,16 @@ fn line(event: &StackEvent) -> Option<String> {
         }
         StackEvent::AddressDeprecated(_, address) => format!("address {address} deprecated"),
         StackEvent::AddressRemoved(_, address) => format!("address {address} removed"),
-        StackEvent::RouterFound(_, router) => format!("router {router} found"),
-        StackEvent::RouterLost(_, router) => format!("router {router} lost"),
-        StackEvent::RouterUnreachable(_, router) => format!("router {router} does not answer"),
-        StackEvent::Disabled(_) => {
-            "IPv6 disabled: another node has the link-local address of this MAC address".into()
+        StackEvent::RouterFound(wire, router) => format!("router {router} found{}", on(*wire)),
+        StackEvent::RouterLost(wire, router) => format!("router {router} lost{}", on(*wire)),
+        StackEvent::RouterUnreachable(wire, router) => {
+            format!("router {router}{} does not answer", on(*wire))
+        }
+        StackEvent::Disabled(wire) => {
+            let on = on(*wire);
+            format!(
+                "IPv6 disabled{on}: another node has the link-local address of this MAC address"
+            )
         }
         StackEvent::PathMtu(destination, mtu) => format!("path MTU of {destination} is {mtu}"),
         StackEvent::DnsChanged(_)

@@ -37,7 +37,7 @@ impl Plane {
     ) {
         let Some(entry) = self.sessions.get(slot).map(|flow| &flow.entry) else { return };
         let cut = if entry.pair == pair { None } else { fragment(packet, &ip6.header) };
-        if let Some(Fragment { number, is_first: true, has_more: true }) = cut {
+        if let Some(Fragment { identification: number, offset: 0, has_more: true, .. }) = cut {
             let all = &mut self.fragments.0;
             all.retain(|one| (one.pair, one.number) != (pair, number));
             if all.len() == MAX_FRAGMENTED {
@@ -53,9 +53,9 @@ impl Plane {
         packet: &[u8],
         (ip6, pair): (Ip6, IlvPair),
     ) -> Option<SessionId> {
-        let Fragment { number, is_first, .. } = fragment(packet, &ip6.header)?;
-        let mut all = self.fragments.0.iter().rev().filter(|_| !is_first);
-        let first = all.find(|one| (one.pair, one.number) == (pair, number))?;
+        let later = fragment(packet, &ip6.header).filter(|later| later.offset > 0)?;
+        let mut all = self.fragments.0.iter().rev();
+        let first = all.find(|one| (one.pair, one.number) == (pair, later.identification))?;
         let slot = self.slots.get(&first.session).copied()?;
         // Another session may have the number by now.
         let is_of_node = self.sessions.key(slot).is_some_and(|(own, _)| own.nids() == pair.nids());

@@ -474,8 +474,8 @@ impl Connection {
 
     /// The number of a segment without octets: the one that comes next (SND.NXT), as RFC 9293 s3.10.7.4 demands.
     ///
-    /// If octets have been sent behind the right edge of the peer's window, it is that edge: the peer drops all behind it. Such octets
-    /// are a probe of a zero window, and those behind an edge that moved back, as windows in units of 2^shift do (RFC 7323 s2.4).
+    /// If octets have been sent behind the right edge of the peer's window, the number is that edge: the peer drops all behind it. Such
+    /// octets are a probe of a zero window, or the edge has moved back, as those of windows in units of 2^shift do (RFC 7323 s2.4).
     fn acceptable(&self) -> Seq {
         let edge = self.unacknowledged + (u32::from(self.window) << self.peer_shift);
         if edge.is_before(self.next) { edge } else { self.next }
