@@ -96,8 +96,8 @@ pub const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// configurable.
 pub const SILENT_TRIES: usize = 3;
 /// Number of further unanswered Locator Updates after which the machine doubts once more that the correspondent has the
-/// session: 10, about as many seconds (decision 182). Not configurable.
-pub const DOUBT_TRIES: usize = 10;
+/// session: 2, which take about 8 s (decision 182). Not configurable.
+pub const DOUBT_TRIES: usize = 2;
 /// Time after which the machine asks again by locators that have failed: 60 s. The time doubles each time that a pair
 /// of the session fails (decision 156). Not configurable.
 pub const FIRST_FAIL_BACK: Duration = Duration::from_secs(60);

@@ -1,9 +1,9 @@
 mod check;
 mod life;
+mod moved;
 mod program;
 
 use alloc::vec;
-use core::time::Duration;
 
 use moorline_ip::ip6::{IP6_LEN, TCP};
 use moorline_ip::{Header, PacketBuf};
@@ -21,6 +21,7 @@ use super::half_open::{HalfOpen, peer_mss, window_shift};
 use crate::Drop;
 use crate::socket::Error;
 use check::Checked;
+use moved::Repeat;
 
 /// One connection: a socket of smoltcp, and what smoltcp does not tell.
 pub(super) struct Connection {
@@ -57,6 +58,8 @@ pub(super) struct Connection {
     since: Instant,
     /// When the connection entered TIME-WAIT.
     waiting: Option<Instant>,
+    /// The first segment after a move.
+    repeat: Option<Repeat>,
     /// How the connection ended, when it has.
     outcome: Option<Option<Error>>,
     /// Last error of the network that did not end the connection (RFC 5927 s5.2).
@@ -183,6 +186,7 @@ impl Connection {
             seen: State::Closed,
             since: now,
             waiting: None,
+            repeat: None,
             outcome: None,
             soft: None,
             is_active: false,
@@ -311,6 +315,9 @@ impl Connection {
         if self.is_silent || self.lingers() && self.unread() > 0 {
             return None;
         }
+        if let Some(first) = self.repeat_move(now) {
+            return Some(first);
+        }
         let mut port = Port { spare: spare.take(), ..Port::default() };
         interface.poll_egress(to_smoltcp(now), &mut port, &mut self.sockets);
         *spare = port.spare;
@@ -333,75 +340,9 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes smoltcp retransmit all that is unacknowledged, from now on. Returns the first segment. A SYN, or a FIN without octets, is sent
-    /// again as it is: smoltcp sends those by its timer alone. It has no call for other segments.
-    ///
-    /// Three duplicate acknowledgments, behind one that they duplicate, make smoltcp send the first segment. After that it would wait for
-    /// its timer, because a fast retransmission is of one segment. So the timer goes off before its time: smoltcp begins anew behind the
-    /// last acknowledgment, in slow start, as on a path that it does not know (RFC 5681 s3.1). The copy of the first segment that comes of
-    /// this is thrown away. If the timer has gone off more than once, smoltcp has begun anew already.
-    pub(super) fn handle_move(
-        &mut self,
-        interface: &mut Interface,
-        spare: &mut Option<PacketBuf>,
-        mss: u16,
-        now: Instant,
-    ) -> Option<Outgoing> {
-        if self.unacknowledged == self.next {
-            return None;
-        }
-        if !self.is_synchronized() {
-            return self.syn.clone().map(|syn| self.to_peer(syn));
-        }
-        if self.socket().send_queue() == 0 {
-            return Some(self.to_peer(self.fin()));
-        }
-        for _ in 0..4 {
-            self.ingest(interface, &mut self.segment_of_peer(self.received), now);
-        }
-        let first = self.poll(interface, spare, mss, now);
-        let expiry = interface.poll_at(to_smoltcp(now), &self.sockets).map(from_smoltcp);
-        if let Some(expiry) =
-            expiry.filter(|at| first.is_some() && at.since(now) <= BACKED_OFF_ONCE)
-        {
-            let _copy = self.poll(interface, spare, mss, expiry.max(now));
-        }
-        first
-    }
-
-    /// The FIN again. All octets before it are acknowledged.
-    fn fin(&self) -> PacketBuf {
-        let segment = Segment {
-            source_port: self.flow.local.1,
-            destination_port: self.flow.peer.1,
-            sequence: self.unacknowledged,
-            acknowledgment: self.acknowledged,
-            flags: Flags::FIN.with(Flags::ACK),
-            window: self.announced,
-            options: &[],
-            payload: &[],
-        };
-        segment.to_packet()
-    }
-
     fn to_peer(&self, segment: PacketBuf) -> Outgoing {
         let (source, destination) = (self.flow.local.0, self.flow.peer.0);
         Outgoing { source, destination, segment, mss: self.peer_mss }
-    }
-
-    /// An acknowledgment without octets, as the peer would send it.
-    fn segment_of_peer(&self, sequence: Seq) -> PacketBuf {
-        let segment = Segment {
-            source_port: self.flow.peer.1,
-            destination_port: self.flow.local.1,
-            sequence,
-            acknowledgment: self.unacknowledged,
-            flags: Flags::ACK,
-            window: self.window,
-            options: &[],
-            payload: &[],
-        };
-        segment.to_packet()
     }
 
     fn is_synchronized(&self) -> bool {
@@ -495,9 +436,6 @@ const fn is_synchronized(state: State) -> bool {
 }
 
 /// The time of smoltcp, in whole microseconds.
-/// Retransmission timer of smoltcp that has gone off at most once: its least value is one second.
-const BACKED_OFF_ONCE: Duration = Duration::from_secs(2);
-
 fn to_smoltcp(now: Instant) -> time::Instant {
     time::Instant::from_micros(i64::try_from(now.as_nanos() / 1_000).unwrap_or(i64::MAX))
 }

@@ -46,6 +46,7 @@ impl Connection {
             return None;
         }
         let poll_at = interface.poll_at(to_smoltcp(now), &self.sockets).map(from_smoltcp);
+        let poll_at = poll_at.into_iter().chain(self.repeats_at()).min();
         // The connection has just been polled: a time that has passed must not make the caller spin.
         let poll_at = poll_at.map(|at| if at > now { at } else { now + POLL_AGAIN });
         poll_at.into_iter().chain(self.deadline()).min()

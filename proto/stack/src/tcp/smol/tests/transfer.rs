@@ -230,6 +230,26 @@ fn a_move_sends_a_lost_window_again_without_waiting_for_the_timer() {
     assert_eq!(at_once.count(), 1);
 }
 
+/// The peer may leave the dead path a moment later. Before, the connection waited for a timer that had backed off.
+#[test]
+fn a_segment_that_is_lost_at_a_move_is_sent_again_soon() {
+    let mut net = Net::new(8);
+    let (a, b) = net.connected();
+    net.a().send(a, &pattern(100_000, 1)).unwrap();
+    net.run(Duration::from_secs(1));
+    let _ = net.read(1, b);
+    net.cut = Some(1);
+    net.a().send(a, &pattern(60_000, 2)).unwrap();
+    net.run(Duration::from_millis(300));
+    let now = net.now;
+    net.a().handle_move(FLOW, now).unwrap();
+    net.run(Duration::from_millis(250));
+    net.cut = None;
+    net.run(Duration::from_millis(900));
+    let octets = net.read(1, b).0;
+    assert!(octets == pattern(60_000, 2), "{} octets", octets.len());
+}
+
 #[test]
 fn a_move_of_an_idle_connection_sends_nothing() {
     let mut net = Net::new(9);
