@@ -97,9 +97,13 @@ impl Machine {
     }
 }
 
-/// Whether a correspondent that acknowledges nothing was told or asked a short time ago.
+/// Whether a correspondent that acknowledges nothing was told or asked a short time ago. While it shows itself by nothing
+/// else either, it may be restarting (decision 182).
 pub(crate) fn is_let_be(session: &Session, now: Instant) -> bool {
-    session.is_mute && session.asked_at.is_some_and(|at| now.since(at) < CHECK_INTERVAL)
+    let Some(asked_at) = session.asked_at.filter(|_| session.is_mute) else { return false };
+    let has_shown = session.shown_at >= asked_at;
+    let interval = if has_shown { CHECK_INTERVAL } else { PATH_CHECK_INTERVAL };
+    now.since(asked_at) < interval
 }
 
 /// A packet with nothing but this nonce, from `pair.local`.

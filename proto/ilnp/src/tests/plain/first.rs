@@ -150,10 +150,11 @@ fn a_peer_that_shows_itself_meanwhile_keeps_its_session() {
     assert_eq!(duo.session(0).wire.remote.l64, THERE);
 }
 
-/// The error of a node that does not know our nonce never arrives.
+/// The error of a node that does not know our nonce never arrives. While the peer restarts, nobody answers.
 #[test]
 fn a_peer_without_ilnp_after_a_restart_has_classic_ipv6() {
-    for moves in [false, true] {
+    let times = [0, 10, 20, 60].into_iter().flat_map(|away| [(false, away), (true, away)]);
+    for (moves, away) in times {
         let mut duo = Duo::new();
         match moves {
             true => moved(&mut duo),
@@ -164,11 +165,12 @@ fn a_peer_without_ilnp_after_a_restart_has_classic_ipv6() {
             let is_plain = !has_nonce(asked) && is_to_first(asked);
             echo(asked, None).filter(|_| is_plain)
         };
+        run(&mut duo, away, None, |_| None);
         run(&mut duo, SECONDS + 4, None, answer);
         let is_denied =
             |event: &Event| matches!(event, Event::Forgotten { cause: Cause::Denied, .. });
-        assert!(duo.has_event(0, is_denied), "{moves}");
-        assert_eq!(duo.machines[0].session_count(), 0, "{moves}");
+        assert!(duo.has_event(0, is_denied), "{moves} {away}");
+        assert_eq!(duo.machines[0].session_count(), 0, "{moves} {away}");
     }
 }
 

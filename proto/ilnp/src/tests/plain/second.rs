@@ -193,29 +193,43 @@ fn answers_make_no_more_sessions_than_a_node_may_have() {
     assert_eq!(duo.drops(0, DropReason::TableFull), 1);
 }
 
-/// The test counts the messages that a minute of use costs, after the first minute.
+/// The test counts the messages that a minute of use costs, after the first minute: of a node that answers Echo Requests,
+/// and of one that is silent and may be restarting.
 #[test]
-fn a_node_that_acknowledges_nothing_is_asked_by_the_locators_in_use_and_rarely() {
-    let mut duo = Duo::new();
-    let peer = Plain { acknowledges: false, ..Plain::in_session(&mut duo) };
-    name(&mut duo, &peer, &[ilv(1).l64, SECOND]);
-    let mut sent = Vec::new();
-    for _ in 0..12 {
-        let report = Report::Used { session: duo.entry(0).id, at: duo.now };
-        duo.report(0, report);
-        let end = duo.now + USED_INTERVAL;
-        let mut packets = duo.take(0);
-        while duo.machines[0].poll_timeout().is_some_and(|next| next <= end) {
-            duo.fire(0);
-            packets.extend(duo.take(0));
+fn a_node_that_acknowledges_nothing_is_asked_by_the_locators_in_use_and_rarely_if_it_answers() {
+    for (echoes, most) in [(true, 3 * SILENT_TRIES), (false, 60)] {
+        let mut duo = Duo::new();
+        let peer = Plain { acknowledges: false, ..Plain::in_session(&mut duo) };
+        name(&mut duo, &peer, &[ilv(1).l64, SECOND]);
+        let mut sent = Vec::new();
+        for _ in 0..12 {
+            let report = Report::Used { session: duo.entry(0).id, at: duo.now };
+            duo.report(0, report);
+            let end = duo.now + USED_INTERVAL;
+            let mut packets = Vec::new();
+            loop {
+                let new = duo.take(0);
+                let answers: Vec<_> =
+                    new.iter().filter(|_| echoes).filter_map(|one| peer.answer(one)).collect();
+                duo.give(0, &answers);
+                packets.extend(new);
+                if !answers.is_empty() {
+                    continue;
+                }
+                if duo.machines[0].poll_timeout().is_none_or(|next| next > end) {
+                    break;
+                }
+                duo.fire(0);
+            }
+            duo.now = end;
+            sent.push(packets);
         }
-        duo.now = end;
-        sent.push(packets);
+        let then = sent[6..].concat();
+        assert!(!then.is_empty() && then.len() <= most, "{echoes}: {}", then.len());
+        assert!(then.iter().all(|packet| packet[24..40] == octets(ilv(1).address())));
+        let first = sent[..6].concat();
+        let second = octets(second().address());
+        let others = first.iter().any(|packet| packet[24..40] == second);
+        assert!(others || echoes, "other pairs were tried once");
     }
-    let first = sent[..6].concat();
-    let second = octets(second().address());
-    assert!(first.iter().any(|packet| packet[24..40] == second), "other pairs were tried once");
-    let then = sent[6..].concat();
-    assert!(!then.is_empty() && then.len() <= 3 * SILENT_TRIES, "{}", then.len());
-    assert!(then.iter().all(|packet| packet[24..40] == octets(ilv(1).address())));
 }
