@@ -14,7 +14,7 @@ use moorline_net::{Builder, Event, Host, Shim6, TcpListener, TcpStream, Wire};
 
 use crate::network::Isp;
 
-/// What has arrived.
+/// The result of a download.
 pub(crate) struct Outcome {
     /// Octets of the document.
     pub(crate) received: usize,

@@ -111,6 +111,7 @@ impl Connection {
     }
 
     fn end(&mut self, reason: Option<Error>) {
+        self.repeat = None;
         if self.outcome.is_none() {
             self.outcome = Some(reason);
             self.notices.closed = true;

@@ -210,8 +210,8 @@ fn a_move_sends_the_first_unacknowledged_segment_at_once() {
     assert_eq!(net.a().handle_move(other, now), Err(Error::NotConnected));
 }
 
-#[test]
-fn a_move_sends_a_lost_window_again_without_waiting_for_the_timer() {
+/// A path that has been dead for 300 ms, with 60,000 octets under way to the connection of host 1.
+fn cut_amid_a_stream() -> (Net, TcpId) {
     let mut net = Net::new(8);
     let (a, b) = net.connected();
     net.a().send(a, &pattern(100_000, 1)).unwrap();
@@ -220,6 +220,12 @@ fn a_move_sends_a_lost_window_again_without_waiting_for_the_timer() {
     net.cut = Some(1);
     net.a().send(a, &pattern(60_000, 2)).unwrap();
     net.run(Duration::from_millis(300));
+    (net, b)
+}
+
+#[test]
+fn a_move_sends_a_lost_window_again_without_waiting_for_the_timer() {
+    let (mut net, b) = cut_amid_a_stream();
     net.cut = None;
     let (now, before) = (net.now, net.log.len());
     net.a().handle_move(FLOW, now).unwrap();
@@ -233,14 +239,7 @@ fn a_move_sends_a_lost_window_again_without_waiting_for_the_timer() {
 /// The peer may leave the dead path a moment later. Before, the connection waited for a timer that had backed off.
 #[test]
 fn a_segment_that_is_lost_at_a_move_is_sent_again_soon() {
-    let mut net = Net::new(8);
-    let (a, b) = net.connected();
-    net.a().send(a, &pattern(100_000, 1)).unwrap();
-    net.run(Duration::from_secs(1));
-    let _ = net.read(1, b);
-    net.cut = Some(1);
-    net.a().send(a, &pattern(60_000, 2)).unwrap();
-    net.run(Duration::from_millis(300));
+    let (mut net, b) = cut_amid_a_stream();
     let now = net.now;
     net.a().handle_move(FLOW, now).unwrap();
     net.run(Duration::from_millis(250));
