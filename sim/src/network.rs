@@ -2,9 +2,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_addresses::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddress};
+use moorline_addresses::{AddressFlags, HostView, Lifetimes, SpecificRoute, Uplink, UplinkAddress};
 use moorline_host::SessionAddress;
-use moorline_types::{Ilv, Instant, Locator};
+use moorline_types::{Ilv, Instant, Locator, Prefix};
 
 use crate::plan::{
     self, Direction, Link, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, What, host_name,
@@ -15,6 +15,8 @@ use crate::rng::Rng;
 #[derive(Debug)]
 pub(crate) struct Network {
     ports: BTreeMap<Port, PortState>,
+    /// Whether the uplinks to an ISP are on one link.
+    are_neighbors: bool,
     addresses: BTreeMap<Ipv6Addr, Address>,
     /// Addresses that a host has for ILNP sessions alone, beside its own.
     guests: BTreeMap<Ipv6Addr, Address>,
@@ -35,6 +37,7 @@ struct PortState {
     is_cut_in: bool,
     has_carrier: bool,
     has_address: bool,
+    has_route: bool,
     /// Time until which routers send to addresses that are gone.
     remembered_until: Instant,
     /// Time when the last waiting packet will have left each link: outbound, inbound.
@@ -67,6 +70,7 @@ impl Network {
                     is_cut_in: false,
                     has_carrier: true,
                     has_address: true,
+                    has_route: true,
                     remembered_until: Instant::ZERO,
                     busy_until: [Instant::ZERO; 2],
                 };
@@ -75,6 +79,7 @@ impl Network {
         }
         Self {
             ports,
+            are_neighbors: plan.neighbors,
             addresses: BTreeMap::new(),
             guests: BTreeMap::new(),
             cut_paths: BTreeSet::new(),
@@ -128,8 +133,9 @@ impl Network {
     /// The links and addresses of a host, as its kernel reports them to its core. The interface index is the number
     /// of the port, from 1 on.
     pub(crate) fn view_of(&self, host: usize) -> HostView {
+        let mut view = HostView { specific: self.specific_of(host), ..HostView::default() };
         let ports = self.ports.iter().filter(|(port, _)| port.host == host);
-        let uplinks = ports.map(|(port, state)| {
+        for (port, state) in ports {
             let ifindex = ifindex_of(*port);
             let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, index(state.plan.isp));
             let own = self.addresses.iter().filter(|(_, address)| address.port == *port);
@@ -141,11 +147,51 @@ impl Network {
                 UplinkAddress::new(address, length, flags, Lifetimes::FOREVER)
             });
             let name = format!("{}{ifindex}", host_name(host));
-            let mut uplink = Uplink::new(ifindex, name).reached(router, own);
-            uplink.addresses.extend(guests);
-            Uplink { carrier: state.has_carrier, ..uplink }
+            let mut link = Uplink::new(ifindex, name).reached(router, own);
+            link.addresses.extend(guests);
+            link.carrier = state.has_carrier;
+            if state.has_route {
+                view.uplinks.push(link);
+            } else if state.has_carrier {
+                view.bare.push(Uplink { gateway: None, default_routes: Vec::new(), ..link });
+            } else {
+                view.dead.insert(ifindex);
+            }
+        }
+        view
+    }
+
+    /// The routes of a host to the prefixes of its neighbors.
+    fn specific_of(&self, host: usize) -> BTreeSet<SpecificRoute> {
+        let others = self
+            .addresses
+            .iter()
+            .filter(|(_, other)| other.has_prefix && other.port.host != host && self.are_neighbors);
+        let routes = others.filter_map(|(address, other)| {
+            let destination = Prefix::new(*address, 64);
+            let way = Some((ifindex_of(self.on_link_of(host, other.port)?), None));
+            Some(SpecificRoute { destination, source: None, metric: 256, way, mtu: None })
         });
-        HostView { uplinks: uplinks.collect(), ..HostView::default() }
+        routes.collect()
+    }
+
+    /// The uplink of a host that is on the link of this port.
+    fn on_link_of(&self, host: usize, other: Port) -> Option<Port> {
+        let isp = self.ports.get(&other)?.plan.isp;
+        let mut ports = self.ports.iter().filter(|(port, _)| port.host == host);
+        ports.find(|(_, state)| state.plan.isp == isp).map(|(port, _)| *port)
+    }
+
+    /// The uplink by which packets of an uplink's addresses leave. Packets to a neighbor leave by the common link: moved
+    /// payload only from an address of that link, and packets that follow the routes of the host from any address.
+    fn exit(&self, from: Port, to: Port, follows_routes: bool) -> Option<Port> {
+        let by = self.on_link_of(from.host, to).filter(|by| {
+            self.are_neighbors && self.ports.get(by).is_some_and(|state| state.has_carrier)
+        });
+        match by {
+            Some(by) => Some(by).filter(|by| follows_routes || *by == from),
+            None => Some(from).filter(|from| self.ports.get(from).is_some_and(|one| one.has_route)),
+        }
     }
 
     /// The port that has or had this address.
@@ -185,23 +231,29 @@ impl Network {
         self.holder(address).is_some_and(|state| state.has_address)
     }
 
-    /// Whether routers may have sent to an address that is not an uplink's: an address that was gone, or one for
-    /// sessions.
+    /// Whether routers or neighbors may have sent to an address that is not an uplink's: an address that was gone, one
+    /// for sessions, or one of a link without a default route.
     pub(crate) fn may_have_misled(&self, host: usize) -> bool {
         let mut ports = self.ports.iter().filter(|(port, _)| port.host == host);
-        ports.any(|(_, state)| state.remembered_until > Instant::ZERO)
+        self.are_neighbors
+            || ports.any(|(_, state)| state.remembered_until > Instant::ZERO)
             || self.guests.values().any(|guest| guest.port.host == host)
     }
 
     /// Whether packets get from one address to the other, apart from random loss, and the receiver has its address.
     pub(crate) fn works(&self, from: Ipv6Addr, to: Ipv6Addr) -> bool {
-        self.is_usable(to) && self.carries([from, to], Instant::ZERO)
+        self.is_usable(to) && self.carries([from, to], false, Instant::ZERO)
     }
 
     /// Whether packets get from one address to the interface of the other, apart from random loss.
-    fn carries(&self, [from, to]: [Ipv6Addr; 2], now: Instant) -> bool {
-        let [Some((source, sender)), Some((destination, receiver))] =
+    fn carries(&self, [from, to]: [Ipv6Addr; 2], follows_routes: bool, now: Instant) -> bool {
+        let [Some((source, _)), Some((destination, receiver))] =
             [from, to].map(|end| self.uplink_of(end))
+        else {
+            return false;
+        };
+        let exit = self.exit(source, destination, follows_routes);
+        let Some((source, sender)) = exit.and_then(|exit| Some((exit, self.ports.get(&exit)?)))
         else {
             return false;
         };
@@ -228,10 +280,10 @@ impl Network {
         &mut self,
         [from, to]: [Ipv6Addr; 2],
         octets: usize,
-        is_control: bool,
+        (is_control, follows_routes): (bool, bool),
         now: Instant,
     ) -> Vec<Duration> {
-        if !self.carries([from, to], now) {
+        if !self.carries([from, to], follows_routes, now) {
             return Vec::new();
         }
         let waited = self.wait(from, to, octets, now);
@@ -306,6 +358,10 @@ impl Network {
             What::AddressAdded { uplink: port } => {
                 self.change(port, |state| state.has_address = true)
             }
+            What::RouteRemoved { uplink: port } => {
+                self.change(port, |state| state.has_route = false)
+            }
+            What::RouteAdded { uplink: port } => self.change(port, |state| state.has_route = true),
             What::IspDown { isp } => {
                 self.down_isps.insert(isp);
             }
@@ -330,6 +386,7 @@ impl Network {
                     state.heal();
                     state.has_carrier = true;
                     state.has_address = true;
+                    state.has_route = true;
                 }
             }
             What::PrefixAdded { .. }
@@ -371,6 +428,7 @@ impl Network {
         let is_cut_off = |&(from, to): &(usize, usize)| from == isp || to == isp;
         state.has_carrier
             && state.has_address
+            && state.has_route
             && !state.is_cut_out
             && !state.is_cut_in
             && !self.down_isps.contains(&isp)
@@ -462,7 +520,7 @@ mod tests {
         let ms = Duration::from_millis;
         let (mut network, [a, b]) = network(ms(250));
         let start = Instant::ZERO + ms(1000);
-        let mut send = |ends, at| network.carry(ends, 100, false, start + at);
+        let mut send = |ends, at| network.carry(ends, 100, (false, false), start + at);
         assert_eq!(send([a, b], ms(0)), [ms(110)], "its own time and both delays");
         assert_eq!(send([a, b], ms(0)), [ms(210)]);
         assert_eq!(send([a, b], ms(0)), [ms(310)]);

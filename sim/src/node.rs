@@ -6,7 +6,7 @@ use std::time::Duration;
 use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView, Question};
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_host::model::Kernel;
-use moorline_host::{Effect, Host, SessionAddress, Sessions};
+use moorline_host::{Effect, Host, Protocol, SessionAddress, Sessions};
 use moorline_ilnp::{self as ilnp, SessionSnapshot, SessionView};
 use moorline_plane::{Planes, shim6::Plane, shim6::Settings};
 use moorline_types::{DropReason, IlvPair, Instant, Locator, UlidPair};
@@ -46,6 +46,8 @@ pub(crate) struct Core {
     locals: BTreeSet<Locator>,
     /// State of the kernel, as the executor has made it.
     pub(crate) kernel: Kernel,
+    /// Interfaces with programs of the data planes.
+    attached: BTreeSet<(u32, Protocol)>,
     /// Number of effects after which the core is killed.
     pub(crate) dies_after: Option<u32>,
     /// Uplinks that new connections avoid.
@@ -87,6 +89,7 @@ impl Node {
                 to_restore: None,
                 locals: BTreeSet::new(),
                 kernel: Kernel::default(),
+                attached: BTreeSet::new(),
                 dies_after: None,
                 failing: BTreeSet::new(),
                 wake: None,
@@ -172,6 +175,7 @@ impl Node {
         core.begin_anew(rng.seed(), now);
         core.planes.shim6 = Plane::new(core.settings);
         core.kernel = Kernel::default();
+        core.attached.clear();
         core.locals.clear();
         self.tell_local(network, now);
     }
@@ -208,6 +212,10 @@ impl Core {
             self.planes.ilnp.iter_mut().for_each(|plane| plane.handle_update(update));
         } else if let Effect::SetNode(node) = effect {
             self.planes.ilnp.iter_mut().for_each(|plane| plane.set_nids(node.nids.clone()));
+        } else if let Effect::Attach { protocol, ifindex } = effect {
+            self.attached.insert((*ifindex, *protocol));
+        } else if let Effect::Detach { protocol, ifindex } = effect {
+            self.attached.remove(&(*ifindex, *protocol));
         } else if let Effect::SetLocals(locals) = effect {
             self.set_locals(locals.keys().copied().map(Locator).collect());
         } else if let Effect::AskUsage(Question { context, ulids, since }) = effect {
@@ -219,6 +227,11 @@ impl Core {
             return self.kernel.execute(effect, &mut self.host, sockets, now);
         }
         true
+    }
+
+    /// Whether the data planes see the packets of an interface.
+    pub(crate) fn is_attached(&self, ifindex: u32) -> bool {
+        self.attached.iter().any(|(of, _)| *of == ifindex)
     }
 
     /// Gives the data plane of Shim6 the addresses of the host.

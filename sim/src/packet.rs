@@ -1,7 +1,8 @@
 //! Packets of the sockets: IPv6 with TCP, UDP and the one ICMPv6 error that matters here.
 
 use moorline_types::{Locator, LocatorPair, UlidPair};
-use moorline_wire::ip6::{self, IP6_LEN, Ip6};
+use moorline_wire::ilnp::NONCE_AT;
+use moorline_wire::ip6::{self, DESTINATION_OPTIONS, IP6_LEN, Ip6};
 pub(crate) use moorline_wire::ip6::{ICMPV6, TCP, UDP};
 use moorline_wire::upper_layer_checksum;
 
@@ -105,7 +106,17 @@ pub(crate) fn unrecognized_next_header(quoted: &[u8]) -> Option<Vec<u8>> {
     Some(checksummed(locators.reversed(), ICMPV6, icmp, 2))
 }
 
-/// The packet that such an error quotes.
+/// ICMPv6 Parameter Problem, "unrecognized IPv6 option encountered" (RFC 4443 s3.4), as Linux sends it about a nonce. `None`
+/// if the packet has no Destination Options.
+pub(crate) fn unrecognized_option(quoted: &[u8]) -> Option<Vec<u8>> {
+    let (locators, _) = header(quoted).filter(|(_, next)| *next == DESTINATION_OPTIONS)?;
+    let mut icmp = vec![4, 2, 0, 0];
+    icmp.extend(NONCE_AT.to_be_bytes());
+    icmp.extend(quoted);
+    Some(checksummed(locators.reversed(), ICMPV6, icmp, 2))
+}
+
+/// The packet that an error about the next header quotes.
 pub(crate) fn quoted_unrecognized(packet: &[u8]) -> Option<&[u8]> {
     let icmp = checked(packet, ICMPV6)?;
     let (&[kind, code, ..], quoted) = icmp.split_first_chunk::<8>()?;

@@ -37,6 +37,9 @@ pub struct Plan {
     /// Whether a daemon that is killed dies between two of its effects, if there are some soon enough.
     #[serde(skip_serializing_if = "is_default")]
     pub kills_amid_effects: bool,
+    /// Whether the uplinks to an ISP are on one link: hosts reach each other's addresses on a link without a router.
+    #[serde(skip_serializing_if = "is_default")]
+    pub neighbors: bool,
     /// An attacker, if there is one.
     #[serde(skip_serializing_if = "is_default")]
     pub attack: Option<Attack>,
@@ -321,6 +324,16 @@ pub enum What {
     },
     /// The address of an uplink is back.
     AddressAdded {
+        /// The uplink.
+        uplink: Port,
+    },
+    /// The default route of an uplink is gone, and its host knows.
+    RouteRemoved {
+        /// The uplink.
+        uplink: Port,
+    },
+    /// The default route of an uplink is back.
+    RouteAdded {
         /// The uplink.
         uplink: Port,
     },

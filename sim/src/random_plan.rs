@@ -49,6 +49,7 @@ pub fn random_plan(seed: u64) -> Plan {
         kills_amid_effects: true,
         duration: LONGEST,
         is_full_length: false,
+        neighbors: false,
     }
 }
 

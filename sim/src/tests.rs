@@ -4,6 +4,7 @@ mod adaptive;
 mod found;
 mod ilnp;
 mod mixed;
+mod neighbors;
 mod outages;
 mod plain_nodes;
 mod plans;

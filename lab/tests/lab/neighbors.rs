@@ -9,6 +9,7 @@ use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::topology::{Impairment, Link, Node, Prefix, Route, Topology, prefix_of};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Lab, preflight};
+use rustix::process::{Pid, Signal, kill_process};
 
 const LINKS: [&str; 2] = ["one", "two"];
 const SETTINGS: &str = "fail-back = \"1h\"\n";
@@ -227,4 +228,23 @@ fn a_session_outlives_the_default_routes_of_one_neighbor() {
         host.ip(&["link", "set", "two", state]).unwrap();
         neighbors.goes_on(&format!("with the second link {state}"));
     }
+}
+
+/// The host withdraws no locator to which its correspondent still sends, and answers no packet there by a reset.
+#[test]
+fn a_session_outlives_the_default_routes_of_the_neighbor_of_a_slow_correspondent() {
+    let Some(mut neighbors) = Neighbors::start_session("slow") else { return };
+    let host = neighbors.lab.namespace("a").unwrap().clone();
+    host.ip(&["-6", "route", "del", "default", "dev", LINKS[0]]).unwrap();
+    let moved = neighbors.daemons[1].wait_for(&EventKind::Moved, Duration::from_secs(60)).unwrap();
+    assert_eq!(prefix_of(moved.to.unwrap().peer), prefix_of(address(2, 1)));
+    let slow = Pid::from_raw(neighbors.daemons[1].id().cast_signed()).unwrap();
+    kill_process(slow, Signal::STOP).unwrap();
+    host.ip(&["-6", "route", "del", "default", "dev", LINKS[1]]).unwrap();
+    eventually("no uplink", || neighbors.daemons[0].status().unwrap().uplinks.is_empty());
+    let arrivals = neighbors.transfer.arrivals();
+    let before = arrivals.total();
+    eventually("payload by the second link", || arrivals.total() > before + 2_000_000);
+    kill_process(slow, Signal::CONT).unwrap();
+    neighbors.goes_on("once the correspondent has read of it");
 }

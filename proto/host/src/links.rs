@@ -28,9 +28,12 @@ impl Host {
     //= rfc5534#3.2-2
     pub fn handle_view(&mut self, mut view: HostView, now: Instant) {
         self.routing.session_addresses.leave_out(&mut view);
-        // The addresses in use are known. They are filled in anew once contexts and sessions have left lost
-        // addresses.
-        view.in_use = mem::take(&mut self.routing.view.in_use);
+        // The addresses in use are filled in anew once contexts and sessions have left lost addresses. Until then, links
+        // without a default route stay for contexts and sessions that have begun since the last view, too.
+        view.in_use = match view.bare.is_empty() {
+            true => mem::take(&mut self.routing.view.in_use),
+            false => self.routing.in_use(&self.shim6),
+        };
         let before = self.routing.followed();
         (self.routing.view, self.routing.view_at) = (view, Some(now));
         self.note_detours(&before);

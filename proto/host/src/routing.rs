@@ -115,7 +115,8 @@ impl Routing {
     }
 
     /// Addresses of ours that are ULIDs or locators of contexts and sessions, also of contexts that wait to be taken
-    /// over.
+    /// over. A correspondent of a session may send to each locator that it has been told, whatever locator the session
+    /// sends from.
     pub(crate) fn in_use(&self, shim6: &Contexts) -> BTreeSet<Ipv6Addr> {
         let established = shim6.contexts().filter_map(|context| {
             let established = context.established?;
@@ -127,10 +128,12 @@ impl Routing {
         let waiting = shim6.waiting();
         let of_waiting = waiting.ulids().map(|ulid| ulid.0);
         let of_waiting = of_waiting.chain(waiting.locators().map(|locator| locator.0));
+        let at_all = |nid| self.node.uplinks.keys().map(move |l64| Ilv::new(*l64, nid).address());
         established
             .flatten()
             .chain(of_waiting)
             .chain(self.sessions.iter().flat_map(of_session))
+            .chain(self.sessions.nids().into_iter().flat_map(at_all))
             .collect()
     }
 

@@ -132,9 +132,10 @@ impl Machine {
                 || Some(local) == likely
                 || session.is_told() && told.contains(&local)
         };
-        let local = self.best_local(likely.unwrap_or(current), pair.remote.at(remote));
-        let local =
-            local.filter(|local| !self.has_locator(current) || is_read(*local)).unwrap_or(current);
+        let at = pair.remote.at(remote);
+        let is_usable = self.has_locator(current) && !self.leads_elsewhere(current, at);
+        let local = self.best_local(likely.unwrap_or(current), at);
+        let local = local.filter(|local| !is_usable || is_read(*local)).unwrap_or(current);
         // RFC 6744 s4: the nonce is in all packets for three round trips at least.
         self.send_by(id, (local, remote), now + NONCE_AFTER_CHANGE, cause)
     }

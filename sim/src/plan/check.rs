@@ -39,6 +39,8 @@ impl Plan {
             | What::CarrierUp { uplink }
             | What::AddressRemoved { uplink }
             | What::AddressAdded { uplink }
+            | What::RouteRemoved { uplink }
+            | What::RouteAdded { uplink }
             | What::PrefixAdded { uplink }
             | What::PrefixWithdrawn { uplink }
             | What::Loss { uplink, .. }

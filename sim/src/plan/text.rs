@@ -91,6 +91,8 @@ impl fmt::Display for What {
             Self::CarrierUp { uplink } => write!(f, "carrier of {uplink} up"),
             Self::AddressRemoved { uplink } => write!(f, "address of {uplink} removed"),
             Self::AddressAdded { uplink } => write!(f, "address of {uplink} added"),
+            Self::RouteRemoved { uplink } => write!(f, "default route by {uplink} removed"),
+            Self::RouteAdded { uplink } => write!(f, "default route by {uplink} added"),
             Self::IspDown { isp } => write!(f, "ISP {} drops everything", isp + 1),
             Self::IspUp { isp } => write!(f, "ISP {} works again", isp + 1),
             Self::CutTransit { isp, to_isp } => {

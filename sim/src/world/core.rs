@@ -249,6 +249,8 @@ impl World<'_> {
             | Effect::UpdateSession(_)
             | Effect::SetNode(_)
             | Effect::SetLocals(_)
+            | Effect::Attach { .. }
+            | Effect::Detach { .. }
             | Effect::Route(_)
             | Effect::AskRoutes
             | Effect::KeepUlid(_)
@@ -264,8 +266,6 @@ impl World<'_> {
             | Effect::SaveAddresses
             | Effect::ChangeAddress(_)
             | Effect::Outrank(_)
-            | Effect::Attach { .. }
-            | Effect::Detach { .. }
             | Effect::Sign(_)
             | Effect::RemoveStale
             | Effect::FollowPathRules

@@ -52,6 +52,9 @@ impl World<'_> {
                 false => self.on_plain_arrival(host, &octets, parcel),
             };
         };
+        if !core.is_attached(ifindex_of(port)) {
+            return self.on_unseen_arrival(host, &octets, parcel);
+        }
         match core.planes.handle_inbound(&mut octets, &sockets, now) {
             (By::Ilnp, Inbound::Up) => {
                 if !core.is_dead() {
@@ -70,6 +73,20 @@ impl World<'_> {
             }
         }
         self.settle(host);
+    }
+
+    /// Handles a packet from the network at a link without programs, like Linux: the kernel knows neither nonces nor the
+    /// checksums of sessions, and gives packets of protocol 140 to the core.
+    fn on_unseen_arrival(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
+        let next_header = packet::header(octets).map(|(_, next_header)| next_header);
+        if next_header == Some(PROTOCOL) {
+            self.deliver_to_core(host, octets);
+            self.settle(host);
+        } else if let Some(error) = packet::unrecognized_option(octets) {
+            self.transmit(host, Parcel { octets: error, original: None });
+        } else if parcel.original.as_deref().is_some_and(|original| original == octets) {
+            self.deliver_to_socket(host, octets, parcel);
+        }
     }
 
     /// Handles a packet from the network at a host without Moorline.
@@ -284,7 +301,7 @@ impl World<'_> {
     /// Sends a packet by the uplink of its source address, if that uplink is up.
     pub(super) fn transmit(&mut self, host: usize, parcel: Parcel) {
         let now = self.now;
-        let Some((locators, _)) = packet::header(&parcel.octets) else { return };
+        let Some((locators, next_header)) = packet::header(&parcel.octets) else { return };
         let ends = [locators.local.0, locators.peer.0];
         let chosen = parcel.original.as_deref().and_then(|original| packet::header(original));
         let chosen = chosen.map(|(locators, _)| locators);
@@ -300,10 +317,13 @@ impl World<'_> {
         self.log.packet(&parcel.octets, now);
         let [Some(from), Some(to)] = ends.map(|end| self.network.port_of(end)) else { return };
         let is_control = parcel.original.is_none();
+        let is_of_core = is_control && next_header == PROTOCOL;
+        let follows_routes = is_of_core || chosen.as_ref() == Some(&locators);
         if is_control && [from, to].iter().any(|port| self.plan.hosts[port.host].plain_ilnp) {
             self.told.on_sent(&parcel.octets);
         }
-        let arrivals = self.network.carry(ends, parcel.octets.len(), is_control, now);
+        let kind = (is_control, follows_routes);
+        let arrivals = self.network.carry(ends, parcel.octets.len(), kind, now);
         if self.log.is_tracing() {
             let fate = match arrivals.is_empty() {
                 false => Fate::Arrives,

@@ -146,6 +146,51 @@ fn payload_is_back_at_the_ulids_of_neighbors_and_programs_stay_when_all_default_
     assert!(has_moved_entry(&duo), "a default route is back");
 }
 
+/// The view of a host beside its peer on two links. Only these links have a default route.
+fn beside_peer(duo: &Duo, with_default: &[u32]) -> HostView {
+    let [own, peers] = [0, 1].map(|side: usize| duo.locals[side].usable.clone());
+    let (mut with, mut without) = (view(&own), bare(&own));
+    with.uplinks.retain(|link| with_default.contains(&link.ifindex));
+    without.bare.retain(|link| !with_default.contains(&link.ifindex));
+    let specific = (1..).zip(peers).map(|(link, peer)| route(peer, 64, link)).collect();
+    HostView { uplinks: with.uplinks, bare: without.bare, specific, ..HostView::default() }
+}
+
+fn has_moved(effect: &Effect) -> bool {
+    matches!(effect, Effect::TellSession(ilnp::Event::Moved { .. }))
+}
+
+/// The session began after the last view.
+#[test]
+fn a_session_stays_on_a_link_with_its_correspondent_that_loses_its_default_route() {
+    let mut duo = with_session();
+    duo.effects[0].clear();
+    let (now, left) = (duo.now, beside_peer(&duo, &[2]));
+    duo.hosts[0].handle_view(left, now);
+    duo.settle();
+    assert!(!duo.effects[0].iter().any(has_moved), "{:#?}", duo.effects[0]);
+    assert_eq!(duo.hosts[0].ilnp().expect("sessions").locators().len(), 2);
+}
+
+/// The session sends from the first link, and its correspondent may send to the second.
+#[test]
+fn programs_stay_on_each_link_whose_locator_correspondents_know() {
+    let mut duo = with_session();
+    for with_default in [&[1][..], &[]] {
+        let (now, left) = (duo.now, beside_peer(&duo, with_default));
+        duo.hosts[0].handle_view(left, now);
+        duo.settle();
+        assert_eq!(duo.hosts[0].carriers().ilnp, [1, 2].into(), "{with_default:?}");
+        assert_eq!(duo.hosts[0].ilnp().expect("sessions").locators().len(), 2);
+    }
+    duo.hosts[0].ilnp_mut().expect("sessions").handle_end();
+    duo.settle();
+    let (now, left) = (duo.now, beside_peer(&duo, &[]));
+    duo.hosts[0].handle_view(left, now);
+    duo.settle();
+    assert_eq!(duo.hosts[0].carriers().ilnp, [].into(), "nobody knows a locator any more");
+}
+
 #[test]
 fn more_specific_routes_say_by_which_links_peers_are_reached() {
     let mut duo = with_context();

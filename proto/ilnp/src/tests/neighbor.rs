@@ -2,6 +2,7 @@
 
 use std::vec::Vec;
 
+use moorline_datapath::ilnp::Update;
 use moorline_types::{Ilv, L64, LocalRoutes, Locator, Prefix};
 
 use super::duo::Duo;
@@ -30,14 +31,17 @@ fn on_both_links(host: usize) -> LocalRoutes {
 
 /// Puts a host on these links, the best one first, with these routes.
 fn place(duo: &mut Duo, host: usize, links: &[usize], routes: LocalRoutes) {
+    duo.set_local(host, &local_state(host, links, routes));
+    duo.play();
+}
+
+fn local_state(host: usize, links: &[usize], routes: LocalRoutes) -> LocalState {
     let locator = |(preference, link): (u16, &usize)| LocalLocator {
         preference,
         ..LocalLocator::new(locators(host)[*link])
     };
     let locators = (1..).zip(links).map(locator).collect();
-    let state = LocalState { nids: [ilv(host).nid].into(), locators, routes };
-    duo.set_local(host, &state);
-    duo.play();
+    LocalState { nids: [ilv(host).nid].into(), locators, routes }
 }
 
 fn neighbors() -> Duo {
@@ -50,7 +54,10 @@ fn neighbors() -> Duo {
 
 /// The links of the source and the destination of a host.
 fn links(duo: &Duo, host: usize) -> (usize, usize) {
-    let wire = duo.entry(host).wire;
+    links_of(duo.entry(host).wire, host)
+}
+
+fn links_of(wire: (L64, L64), host: usize) -> (usize, usize) {
     let link = |host, l64| locators(host).iter().position(|known| *known == l64);
     link(host, wire.0).zip(link(1 - host, wire.1)).expect("a locator")
 }
@@ -108,4 +115,29 @@ fn a_node_without_a_default_route_sends_to_the_locator_on_its_link() {
     let with_default = (Prefix::ALL, Vec::from([Locator(address(0, 1).address())]));
     place(&mut duo, 0, &[1, 0], LocalRoutes([to_the_first(0), with_default].into()));
     assert_eq!([links(&duo, 0), links(&duo, 1)], [(0, 0), (0, 0)]);
+}
+
+/// Both hosts prefer the second link from the same moment on. So the Locator Update of neither is acknowledged when the
+/// other's comes.
+#[test]
+fn a_session_takes_no_pair_across_two_links_while_its_locator_update_waits() {
+    let mut duo = neighbors();
+    let both = [&[1, 0], &[0, 1]].map(|links| [0, 1].map(|host| (host, links)));
+    for (host, links) in both.into_iter().flatten() {
+        place(&mut duo, host, links, on_both_links(host));
+    }
+    assert_eq!([0, 1].map(|host| links(&duo, host)), [(0, 0); 2]);
+    duo.updates = Default::default();
+    for host in [0, 1] {
+        duo.set_local(host, &local_state(host, &[1, 0], on_both_links(host)));
+    }
+    duo.play();
+    assert_eq!([0, 1].map(|host| links(&duo, host)), [(1, 1); 2]);
+    for host in [0, 1] {
+        for update in &duo.updates[host] {
+            let Update::Upsert(entry) = update else { continue };
+            let (own, others) = links_of(entry.wire, host);
+            assert_eq!(own, others, "host {host}");
+        }
+    }
 }

@@ -1,0 +1,127 @@
+//! Two hosts on the same two links (decision 136). Default routes go one by one, within a moment, and come back; a link
+//! flaps. One link at least works all the time.
+
+use std::time::Duration;
+
+use super::seconds;
+use crate::plan::{Addresses, Change, Kind, Link, Pace, Plan, Port, Uplink, What, Workload};
+use crate::rng::Rng;
+use crate::{Outcome, run, run_many, trace};
+
+/// The two hosts, with traffic by the first link from either host, one way or both ways.
+fn hosts(rng: &mut Rng, has_ilnp: bool) -> Plan {
+    let millis = Duration::from_millis;
+    let pace = Pace { octets: 100 + rng.index(900), interval: millis(10 + rng.below(40)) };
+    let kinds = [
+        Kind::Stream { bytes: u64::MAX, pace: Some(pace) },
+        Kind::Datagrams { pace, both_ways: false },
+        Kind::Datagrams { pace, both_ways: true },
+        Kind::Requests { pace },
+    ];
+    let kind = kinds[rng.index(kinds.len())];
+    let jitter = rng.pick(&[0, 0, 3, 20]).unwrap_or(0);
+    let link = Link { jitter: millis(jitter), ..Link::clean(millis(1 + rng.below(10))) };
+    let mut plan = Plan::pair(SEND_TIMEOUT).with_ilnp(if has_ilnp { u64::MAX } else { 0 });
+    for host in &mut plan.hosts {
+        host.uplinks = (0..2).map(|isp| Uplink::symmetric(isp, link)).collect();
+        let kinds = [Addresses::Hba, Addresses::Cga, Addresses::OneIdentifier];
+        host.addresses = kinds[rng.index(if has_ilnp { 3 } else { 2 })];
+        host.report_delay = millis(rng.pick(&[0, 0, 5]).unwrap_or(0));
+    }
+    let from = rng.index(2);
+    let [from, to] = [from, 1 - from].map(|host| Port { host, uplink: 0 });
+    plan.workloads = vec![Workload { from, to, start: Duration::ZERO, until: None, kind }];
+    (plan.neighbors, plan.reverts_backoff, plan.is_full_length) = (true, true, true);
+    plan
+}
+
+/// The default routes of one host, or of both, go within a moment. Meanwhile the second link may flap at one end. Then
+/// the routes come back, and either link flaps.
+fn plan(seed: u64, has_ilnp: bool) -> Plan {
+    let mut rng = Rng::new(seed, 113);
+    let mut plan = hosts(&mut rng, has_ilnp);
+    let mut at = seconds(8) + rng.duration(seconds(2));
+    for _ in 0..1 + rng.below(3) {
+        let both = rng.below(2) == 0;
+        let first = rng.index(2);
+        let losers: Vec<_> = if both { vec![0, 1] } else { vec![first] };
+        let routes = |rng: &mut Rng, at, what: fn(Port) -> What| {
+            let ports = losers.iter().flat_map(|host| [0, 1].map(|uplink| (*host, uplink)));
+            let change = |(host, uplink)| Change {
+                at: at + rng.duration(MOMENT),
+                what: what(Port { host, uplink }),
+            };
+            ports.map(change).collect::<Vec<_>>()
+        };
+        plan.changes.extend(routes(&mut rng, at, |uplink| What::RouteRemoved { uplink }));
+        at += MOMENT + rng.duration(seconds(6));
+        if rng.below(2) == 0 {
+            plan.changes.extend(flap(&mut rng, &mut at, 1));
+        }
+        plan.changes.extend(routes(&mut rng, at, |uplink| What::RouteAdded { uplink }));
+        at += MOMENT + rng.duration(seconds(6));
+        let uplink = rng.index(2);
+        plan.changes.extend(flap(&mut rng, &mut at, uplink));
+    }
+    plan.changes.sort_by_key(|change| change.at);
+    plan.duration = at + seconds(20);
+    plan
+}
+
+/// A link loses its carrier at one end for a while.
+fn flap(rng: &mut Rng, at: &mut Duration, uplink: usize) -> [Change; 2] {
+    let uplink = Port { host: rng.index(2), uplink };
+    let down = Change { at: *at, what: What::CarrierDown { uplink } };
+    *at += Duration::from_millis(50) + rng.duration(seconds(3));
+    let up = Change { at: *at, what: What::CarrierUp { uplink } };
+    *at += rng.duration(seconds(4));
+    [down, up]
+}
+
+/// The longest time without a packet, in the directions that have payload.
+fn longest_gap(plan: &Plan, outcome: &Outcome) -> Duration {
+    let is_one_way = matches!(plan.workloads[0].kind, Kind::Datagrams { both_ways: false, .. });
+    let gaps = outcome.workloads[0].longest_gaps.iter().take(if is_one_way { 1 } else { 2 });
+    gaps.flatten().map(|gap| gap.to.saturating_sub(gap.from)).max().unwrap_or(plan.duration)
+}
+
+#[track_caller]
+fn goes_on(has_ilnp: bool) {
+    let is_sound = |seed, outcome: &Outcome| {
+        let plan = plan(seed, has_ilnp);
+        outcome.violations.is_empty() && longest_gap(&plan, outcome) <= LONGEST_GAP
+    };
+    let first = first_seed();
+    let mut sessions = 0;
+    let total = run_many(
+        first..first + SEEDS,
+        |seed| run(seed, &plan(seed, has_ilnp)),
+        |seed, outcome| {
+            sessions += u64::from(outcome.sessions > 0);
+            let is_sound = is_sound(seed, outcome);
+            if !is_sound {
+                let plan = plan(seed, has_ilnp);
+                let gap = longest_gap(&plan, outcome);
+                panic!("seed {seed}: {gap:?} {outcome:?}\n{}", trace(seed, &plan));
+            }
+            is_sound
+        },
+    );
+    assert_eq!((total.seeds, sessions), (SEEDS, if has_ilnp { SEEDS } else { 0 }));
+}
+
+#[test]
+fn sessions_of_neighbors_go_on_while_default_routes_come_and_go() {
+    goes_on(true);
+}
+
+fn first_seed() -> u64 {
+    std::env::var("MOORLINE_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+const SEEDS: u64 = 400;
+const SEND_TIMEOUT: Duration = Duration::from_secs(2);
+/// Time within which the default routes of a host go.
+const MOMENT: Duration = Duration::from_millis(300);
+/// Each host knows of all changes at its end, and tells the other.
+const LONGEST_GAP: Duration = Duration::from_secs(2);
