@@ -66,16 +66,22 @@ impl Routing {
 
     /// Our addresses that reach a destination by their own link, for each destination. Nothing is known about a
     /// destination whose route leads by an interface outside these links, for example of a VPN, or by several
-    /// interfaces. A route by a link without a carrier leads nowhere. If the host has too many routes to know them
+    /// interfaces. A neighbor on a link of ours without a default route is none on another link: no address of another
+    /// link reaches it. A route by a link without a carrier leads nowhere. If the host has too many routes to know them
     /// all, none counts.
     pub(crate) fn local_routes(&self) -> LocalRoutes {
-        let HostView { uplinks, specific, .. } = &self.view;
+        let HostView { uplinks, specific, bare, .. } = &self.view;
         if specific.len() > MAX_SPECIFIC {
             return LocalRoutes::default();
         }
         let links: Vec<_> = uplinks.iter().chain(self.view.bare_in_use()).collect();
-        let is_known = |way: Option<(u32, _)>| {
-            way.is_some_and(|(by, _)| links.iter().any(|link| link.ifindex == by))
+        let is_known = |way: Option<(u32, Option<Ipv6Addr>)>| {
+            way.is_some_and(|(by, router)| {
+                let is_it = |link: &Uplink| link.ifindex == by;
+                let is_beside = |link: &Uplink| is_it(link) && link.has_neighbors;
+                links.iter().any(|link| is_it(link))
+                    || router.is_none() && bare.iter().any(is_beside)
+            })
         };
         let own = |to: Prefix, routes: &[&SpecificRoute]| {
             let is_led = |link: &Uplink, own: Ipv6Addr| {

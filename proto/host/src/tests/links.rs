@@ -218,6 +218,19 @@ fn more_specific_routes_say_by_which_links_peers_are_reached() {
     assert!(is_pair(&[SpecificRoute { way: Some((9, None)), ..wide }]), "by a VPN");
 }
 
+/// Control messages to the peer's address on the second link leave by that link, and moved payload would not.
+#[test]
+fn an_address_of_the_peer_on_a_link_without_a_default_route_makes_no_pair_with_another_link() {
+    let mut duo = with_context();
+    let (own, peers) = (duo.locals[0].usable.clone(), duo.locals[1].usable.clone());
+    let (now, id, left) = (duo.now, context(&duo), beside_peer(&duo, &[1]));
+    duo.hosts[0].handle_view(left, now);
+    duo.settle();
+    let is_pair =
+        |peer| duo.hosts[0].shim6().check_pair(id, LocatorPair::new(own[0], peer)).is_ok();
+    assert!(is_pair(peers[0]) && !is_pair(peers[1]));
+}
+
 #[test]
 fn a_moved_pair_is_led_to_a_neighbor_and_to_the_router_once_the_route_is_gone() {
     let mut duo = with_moved_context();
