@@ -75,6 +75,10 @@ pub struct Uplink {
     /// Whether `uplink-probes`, peers of contexts or the router show that the uplink carries no packets.
     #[serde(default)]
     pub failing: bool,
+    /// Seconds for which new connections still keep away from the uplink, because its carrier has come back after several
+    /// losses. None if they need not.
+    #[serde(default)]
+    pub avoided_secs: Option<u64>,
     /// MTU in octets.
     pub mtu: u32,
     /// Next hop of the default route; none on point-to-point links or while there is no route.

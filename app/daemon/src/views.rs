@@ -30,7 +30,7 @@ impl Daemon {
             started_unix_ms: self.started_unix_ms,
             send_timeout_ms: clock::millis(self.config.send_timeout),
             data_plane: DataPlane::from(self.datapath.mode().to_owned()),
-            uplinks: self.address_views().uplinks(),
+            uplinks: self.address_views().uplinks(clock::now()),
             contexts: self.counts(),
             survival: self.survival(),
             ilnp,

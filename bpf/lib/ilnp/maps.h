@@ -63,7 +63,7 @@ TABLE(uplinks, HASH, 256, __u64, __u32);
  */
 TABLE(candidates, LRU_HASH, ILNP_CANDIDATES, struct pair, __u64);
 
-/* Time of the last look for a socket on behalf of a stranger; 0: never. */
+/* Time of the last look for the socket of a stranger without a nonce; 0: never. */
 TABLE(looked, ARRAY, 1, __u32, __u64);
 
 RING(reports, 262144);

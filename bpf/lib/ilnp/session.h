@@ -419,9 +419,9 @@ static __always_inline bool has_connection(struct __sk_buff *skb, const struct p
 	return socket_kind(skb, pair, protocol, ports) >= SOCKET_HALF;
 }
 
-/* Whether a program may look for the socket of a stranger now. This look costs more than all other work on such
- * a packet, and rarely finds a socket that is wanted: the program for packets that leave sees what connected
- * sockets send (decision 082).
+/* Whether a program may look for the socket of a stranger without a nonce now. This look costs more than all other
+ * work on such a packet, and rarely finds a socket that is wanted: the program for packets that leave sees what
+ * connected sockets send (decision 082).
  */
 static __always_inline bool may_look(void)
 {

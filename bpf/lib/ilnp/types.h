@@ -40,7 +40,7 @@ enum ilnp_count {
 	/* No count: the index of the interface whose packets the kernel segments; 0: none. */
 	ILNP_SEGMENT,
 	/* No count, and written by the programs: the kernel tick when a program last asked whether it may look
-	 * for the socket of a stranger. The word is here because a packet of a stranger has loaded this cache
+	 * for the socket of a stranger without a nonce. The word is here because a packet of a stranger has loaded this cache
 	 * line already.
 	 */
 	ILNP_LOOK_ASKED,

@@ -334,8 +334,8 @@ impl Contexts {
                 EventKind::Suspected { locators: active.reap.current_pair(), hint }
             }
             reap::Event::Cleared { hint, after } => EventKind::Cleared { hint, after },
-            reap::Event::Answered { pair } => {
-                return self.steering.note_answer(pair, None, now);
+            reap::Event::Answered { pair, rtt } => {
+                return self.steering.note_answer(pair, rtt, now);
             }
             reap::Event::Worse { than, cause, .. } => {
                 // A pinned context stays.

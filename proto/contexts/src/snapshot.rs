@@ -33,6 +33,9 @@ pub struct ContextSnapshot {
     pub has_traffic: bool,
     /// Side of this host.
     pub role: Role,
+    /// Cause of the last move. Earlier versions, which wrote all other fields by their names, did not store this.
+    #[serde(skip)]
+    pub cause: Option<reap::Cause>,
 }
 
 impl Contexts {
@@ -53,6 +56,7 @@ impl Contexts {
                 knows_checks: active.reap.knows_checks(),
                 has_traffic: context.has_traffic(),
                 role: established.role,
+                cause: active.cause,
             })
         });
         there.chain(self.waiting.iter().cloned())
@@ -93,6 +97,9 @@ impl Contexts {
         }
         self.note_gone([ulids.local.as_locator(), local]);
         self.activate(snapshot.id, snapshot.locators, now);
+        if let Some(active) = self.active.get_mut(&snapshot.id) {
+            active.cause = snapshot.cause;
+        }
         if snapshot.knows_checks {
             self.change(snapshot.id, now, reap::Machine::handle_known_checks);
         }

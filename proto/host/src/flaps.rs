@@ -62,6 +62,11 @@ impl Flaps {
         unsteady.map(|(ifindex, _)| *ifindex).collect()
     }
 
+    /// Time until which the carrier of an uplink has to stay, if it has come back after several losses.
+    pub(crate) fn until(&self, ifindex: u32) -> Option<Instant> {
+        self.uplinks.get(&ifindex)?.until
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.uplinks.values().filter_map(|carrier| carrier.until).min()
     }

@@ -61,6 +61,14 @@ impl Host {
         self.flaps.unsteady()
     }
 
+    /// Time until which new connections keep away from an uplink whose carrier has come back after several losses. `None`
+    /// if there is no such time, or if new connections take the uplink all the same.
+    #[must_use]
+    pub fn avoided_until(&self, ifindex: u32) -> Option<Instant> {
+        let is_taken = self.uplink_for_new().is_some_and(|uplink| uplink.ifindex == ifindex);
+        self.flaps.until(ifindex).filter(|_| !is_taken)
+    }
+
     /// The default route for new connections ([`preferred`]). An unsteady uplink is better than one that carries nothing,
     /// and worse than others.
     fn preferred_now(&self) -> Option<(u32, DefaultRoute)> {
@@ -185,9 +193,10 @@ impl Host {
     }
 
     /// Handles a router that Neighbor Unreachability Detection has given up. The kernel avoids the router as well.
-    /// But it waits 3 s for the router again whenever packets of old connections need it.
+    /// But it waits 3 s for the router again whenever packets of old connections need it. On a link without a carrier no
+    /// router answers, which says nothing of the time after the carrier's return.
     pub(crate) fn on_router_lost(&mut self, ifindex: u32, now: Instant) {
-        let is_only = |uplink: &Uplink| uplink.default_routes.len() <= 1;
+        let is_only = |uplink: &Uplink| uplink.carrier && uplink.default_routes.len() <= 1;
         let is_for_us = !self.health.has_targets();
         if is_for_us && self.routing.view.uplink(ifindex).is_some_and(is_only) {
             let is_new = self.doubts.handle_router_lost(ifindex, now);

@@ -27,6 +27,9 @@ struct Negative {
     /// Whether the correspondent itself has shown that it does not speak ILNP. Then packets in its name change
     /// nothing.
     is_sure: bool,
+    /// Whether the correspondent has shown a nonce and left a proposal unanswered. Then its next packet with a nonce
+    /// leads to an Echo Request at once.
+    is_asked: bool,
 }
 
 /// Nodes for which the DNS or a packet says that they speak ILNP.
@@ -120,7 +123,7 @@ impl Negatives {
         };
         let is_sure = matches!(cause, Classic::Unread | Classic::NoSupport);
         let until = now + lifetime;
-        self.known.insert(remote, Negative { until, is_sure });
+        self.known.insert(remote, Negative { until, is_sure, is_asked: false });
         self.ends.insert((until, remote));
         self.places.add(remote);
         true
@@ -131,10 +134,20 @@ impl Negatives {
     }
 
     /// Forgets a correspondent because a packet in its name has a nonce. If the correspondent is sure not to speak
-    /// ILNP, nothing changes: anybody can send such a packet.
-    pub(crate) fn doubt(&mut self, remote: Ilv) {
-        if self.known.get(&remote).is_some_and(|negative| !negative.is_sure) {
+    /// ILNP, nothing changes: anybody can send such a packet. Returns whether the correspondent was asked before, in
+    /// vain, after it had shown a nonce.
+    pub(crate) fn doubt(&mut self, remote: Ilv, now: Instant) -> bool {
+        let known = self.known.get(&remote).copied().filter(|negative| !negative.is_sure);
+        if known.is_some() {
             self.forget(remote);
+        }
+        known.is_some_and(|negative| negative.is_asked && negative.until > now)
+    }
+
+    /// Notes that the correspondent has shown a nonce and left a proposal unanswered.
+    pub(crate) fn note_asked(&mut self, remote: Ilv) {
+        if let Some(negative) = self.known.get_mut(&remote) {
+            negative.is_asked = true;
         }
     }
 

@@ -5,7 +5,7 @@ use moorline_wire::ilnp::{Accept, Admission, AdmissionFlags, Confirm, Flow, Refu
 use rand_core::RngCore;
 
 use crate::config::{Initiate, NonceMode};
-use crate::consts::{ASK_INTERVAL, OFFER_TIMEOUT, PROPOSAL_TRIES, SHOWN_LATELY};
+use crate::consts::{ASK_INTERVAL, OFFER_TIMEOUT, PROPOSAL_TRIES, SHOWN_LATELY, TRIAL_TRIES};
 use crate::event::{Cause, Classic, Event};
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
@@ -23,9 +23,11 @@ pub(crate) struct Proposal {
     /// Nonce of the correspondent that came after the proposal. It shows that its sender speaks ILNP, but not the
     /// handshake.
     nonce: Option<Nonce>,
-    /// Whether a Propose of the correspondent caused this proposal. Then the proposal is repeated for each further
-    /// Propose and by no timer: anybody can send a Propose.
+    /// Whether a packet of the correspondent caused this proposal: a Propose, or one with a nonce. Then the proposal is
+    /// repeated for each further Propose, and by its timer if `paid` is not 0: anybody can send such packets.
     is_answer: bool,
+    /// Number of further packets with a nonce. Each pays for one message of ours (decision 205).
+    paid: u32,
     retry: Retry,
 }
 
@@ -33,7 +35,13 @@ impl Machine {
     /// Decides whether traffic without a session gets one.
     pub(crate) fn on_candidate(&mut self, traffic: &Traffic, now: Instant) {
         let &Traffic { pair, nonce, .. } = traffic;
-        if !self.is_ours(pair) || self.trials.contains_key(&pair) {
+        if !self.is_ours(pair) {
+            return;
+        }
+        if let Some(trial) = self.trials.get_mut(&pair) {
+            if nonce.is_some() {
+                trial.aim.pay();
+            }
             return;
         }
         if let Some(id) = self.ilcc.find_pair(pair)
@@ -46,12 +54,17 @@ impl Machine {
         }
         if let Some(proposal) = self.proposals.get_mut(&pair) {
             proposal.nonce = proposal.nonce.or(nonce);
+            // What this host sends itself has the proposal repeated.
+            proposal.is_answer &= traffic.inbound;
+            proposal.paid = (proposal.paid + u32::from(nonce.is_some())).min(MAX_PAID);
             return;
         }
-        if nonce.is_some() {
-            self.negatives.doubt(pair.remote);
-        }
+        let was_asked = nonce.is_some() && self.negatives.doubt(pair.remote, now);
         if self.negatives.is_classic(pair.remote, now) || self.try_sibling(traffic, now) {
+            return;
+        }
+        // The packet pays for the Echo Request.
+        if was_asked && self.try_shown(pair, traffic.socket, 0, now) {
             return;
         }
         let stage = match traffic.inbound {
@@ -61,7 +74,7 @@ impl Machine {
         let policy = self.config.policy.clone();
         match policy.decide(&self.candidate(pair, stage, traffic.socket)) {
             Decision::Admit(why) => self.offer(pair, nonce, traffic.socket, why, now),
-            Decision::Propose => self.propose(traffic, false, now),
+            Decision::Propose => self.propose(traffic, nonce.is_some(), now),
             Decision::Refuse(_) => {}
         }
     }
@@ -120,7 +133,7 @@ impl Machine {
         };
         let retry = Retry::new(now);
         let (socket, nonce) = (traffic.socket, traffic.nonce);
-        let proposal = Proposal { flow, socket, nonce, is_answer, retry };
+        let proposal = Proposal { flow, socket, nonce, is_answer, paid: 0, retry };
         self.proposals.insert(traffic.pair, proposal);
         self.proposal_places.add(traffic.pair.remote);
         self.proposal_timers.insert((retry.next, traffic.pair));
@@ -186,24 +199,30 @@ impl Machine {
         let Some(proposal) = self.proposals.get_mut(&pair) else { return };
         if proposal.retry.tries < PROPOSAL_TRIES {
             proposal.retry = proposal.retry.again(now);
-            let Proposal { flow, is_answer, retry, .. } = *proposal;
+            let repeats = !proposal.is_answer || take(&mut proposal.paid);
+            let Proposal { flow, retry, .. } = *proposal;
             self.proposal_timers.insert((retry.next, pair));
-            if !is_answer {
+            if repeats {
                 self.send_admission(&Admission::Propose(flow), pair);
             }
             return;
         }
-        let Some(Proposal { socket, nonce, .. }) = self.drop_proposal(pair) else { return };
+        let Some(mut proposal) = self.drop_proposal(pair) else { return };
+        let Proposal { socket, nonce, .. } = proposal;
         let is_named =
             self.config.initiate == Initiate::Dns && self.hints.has_records(pair.remote, now);
-        if nonce.is_some() || is_named {
-            let candidate = self.candidate(pair, Stage::Unanswered, socket);
-            if let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) {
-                self.try_correspondent(pair, why, is_named, now);
-                return;
-            }
+        let is_tried = if is_named {
+            self.try_named(pair, socket, now)
+        } else {
+            take(&mut proposal.paid) && self.try_shown(pair, socket, proposal.paid, now)
+        };
+        if is_tried {
+            return;
         }
         self.remember_classic(pair, Classic::Silent, now);
+        if nonce.is_some() {
+            self.negatives.note_asked(pair.remote);
+        }
     }
 
     pub(crate) fn on_admission(
@@ -389,6 +408,16 @@ impl Machine {
         true
     }
 }
+
+/// Takes one from a count. Returns whether there was one.
+pub(crate) fn take(count: &mut u32) -> bool {
+    let left = count.checked_sub(1);
+    *count = left.unwrap_or_default();
+    left.is_some()
+}
+
+/// Largest number of messages that packets with a nonce pay for in advance: all that a correspondent is asked.
+const MAX_PAID: u32 = PROPOSAL_TRIES + TRIAL_TRIES;
 
 impl Session {
     /// Takes the flags that both ends want, and the flags of the correspondent.

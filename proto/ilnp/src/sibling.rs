@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 
 use moorline_types::{IlvPair, Instant, SessionId};
 
+use crate::consts::TRIAL_TRIES;
 use crate::event::Classic;
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage};
@@ -28,7 +29,8 @@ impl Machine {
         };
         // The node speaks ILNP, so its silence is the network's, and the machine asks the locator again soon.
         self.has_spoken(pair, now);
-        self.begin_trial((pair, pair), why, nonce, Aim::Begin(Classic::Silent), now);
+        let aim = Aim::Begin { silence: Classic::Silent, paid: TRIAL_TRIES };
+        self.begin_trial((pair, pair), why, nonce, aim, now);
         true
     }
 

@@ -5,6 +5,7 @@ use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
 use moorline_wire::ilnp::AdmissionFlags;
 
 use crate::consts::MAX_REMOTE_LOCATORS;
+use crate::event::MoveCause;
 use crate::machine::Machine;
 use crate::policy::Why;
 use crate::session::{Opening, RemoteLocator, Session};
@@ -38,6 +39,9 @@ pub struct SessionSnapshot {
     pub taken: Option<u32>,
     /// Number of the last Locator Update that we sent.
     pub sent: u32,
+    /// Cause of the last move. Earlier versions did not store this.
+    #[serde(default)]
+    pub moved: Option<MoveCause>,
 }
 
 impl Machine {
@@ -60,6 +64,7 @@ impl Machine {
                 remote: session.remote.clone(),
                 taken: session.taken,
                 sent: session.sent,
+                moved: session.moved,
             })
         })
     }
@@ -90,6 +95,7 @@ impl Machine {
             // The last Locator Updates may be missing in the snapshot, and the correspondent does not read a number
             // twice.
             sent: snapshot.sent.wrapping_add(UNWRITTEN),
+            moved: snapshot.moved,
             owes_update: true,
             ..Session::new(pair, why, accepted, checksum, now)
         };

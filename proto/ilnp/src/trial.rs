@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use moorline_datapath::ilnp::Socket;
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{Control, Echo, Refusal};
 use rand_core::RngCore;
@@ -14,7 +15,8 @@ use crate::consts::{NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TRIES};
 use crate::event::{Classic, Event, MoveCause};
 use crate::machine::Machine;
 use crate::original::quotes;
-use crate::policy::Why;
+use crate::policy::{Decision, Stage, Why};
+use crate::proposal::take;
 use crate::retry::Retry;
 use crate::session::{Opening, Session};
 use moorline_index::Class;
@@ -35,8 +37,14 @@ pub(crate) struct Trial {
 /// Reason of a trial, which says what follows from silence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// To begin a session. If no answer comes, the traffic is classic IPv6, with this cause.
-    Begin(Classic),
+    /// To begin a session.
+    Begin {
+        /// If no answer comes, the traffic is classic IPv6, with this cause.
+        silence: Classic,
+        /// Number of times that the request may be repeated. If only packets of the correspondent cause the request, each
+        /// further packet with a nonce pays for one (decision 205).
+        paid: u32,
+    },
     /// To learn whether the correspondent still has the session, by the locators in use. If no answer comes, the
     /// machine asks at the addresses that the sockets see.
     Known,
@@ -49,19 +57,51 @@ pub(crate) enum Aim {
     },
 }
 
+impl Aim {
+    /// Notes a packet with a nonce, which pays for one more request.
+    pub(crate) fn pay(&mut self) {
+        if let Self::Begin { paid, .. } = self {
+            *paid = (*paid + 1).min(TRIAL_TRIES);
+        }
+    }
+
+    /// Whether the request may be repeated now.
+    fn may_repeat(&mut self) -> bool {
+        match self {
+            Self::Begin { paid, .. } => take(paid),
+            Self::Known | Self::First { .. } => true,
+        }
+    }
+}
+
 impl Machine {
-    /// Asks a correspondent without a session that has shown a nonce, or that the DNS names. A node that the DNS
-    /// names may only be down if it is silent, so the machine asks it again soon.
-    pub(crate) fn try_correspondent(
+    /// Asks a correspondent without a session that has shown a nonce. `paid`: the number of repetitions that its packets
+    /// have paid for. Returns whether the policy lets the machine ask.
+    pub(crate) fn try_shown(
         &mut self,
         pair: IlvPair,
-        why: Why,
-        is_named: bool,
+        socket: Socket,
+        paid: u32,
         now: Instant,
-    ) {
+    ) -> bool {
+        self.try_correspondent(pair, socket, Aim::Begin { silence: Classic::Unread, paid }, now)
+    }
+
+    /// Asks a correspondent without a session that the DNS names. If the node is silent, it may only be down, so the
+    /// machine asks it again soon.
+    pub(crate) fn try_named(&mut self, pair: IlvPair, socket: Socket, now: Instant) -> bool {
+        let aim = Aim::Begin { silence: Classic::Silent, paid: TRIAL_TRIES };
+        self.try_correspondent(pair, socket, aim, now)
+    }
+
+    fn try_correspondent(&mut self, pair: IlvPair, socket: Socket, aim: Aim, now: Instant) -> bool {
+        let candidate = self.candidate(pair, Stage::Unanswered, socket);
+        let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) else {
+            return false;
+        };
         let nonce = self.draw_nonce();
-        let silence = if is_named { Classic::Silent } else { Classic::Unread };
-        self.begin_trial((pair, pair), why, nonce, Aim::Begin(silence), now);
+        self.begin_trial((pair, pair), why, nonce, aim, now);
+        true
     }
 
     /// Asks the correspondent of a session whether it has restarted: packets between the addresses of the session had
@@ -97,7 +137,8 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return };
         if !self.trials.contains_key(&pair) {
             let (why, nonce) = (session.why, session.send_nonce);
-            self.begin_trial((pair, pair), why, nonce, Aim::Begin(Classic::Unread), now);
+            let aim = Aim::Begin { silence: Classic::Unread, paid: TRIAL_TRIES };
+            self.begin_trial((pair, pair), why, nonce, aim, now);
         }
     }
 
@@ -166,18 +207,21 @@ impl Machine {
         let Some(trial) = self.trials.get_mut(&pair) else { return };
         if trial.retry.tries < TRIAL_TRIES {
             trial.retry = trial.retry.again(now);
+            let repeats = trial.aim.may_repeat();
             let trial = *trial;
             self.trial_timers.insert((trial.retry.next, pair));
-            self.send_echo(pair, &trial);
+            if repeats {
+                self.send_echo(pair, &trial);
+            }
             return;
         }
         let Trial { aim, sockets, .. } = *trial;
         self.drop_trial(pair);
         match (aim, self.ilcc.find_pair(sockets)) {
-            (Aim::Begin(silence), None) => self.remember_classic(sockets, silence, now),
+            (Aim::Begin { silence, .. }, None) => self.remember_classic(sockets, silence, now),
             (Aim::Known, None) => self.remember_classic(sockets, Classic::Unread, now),
             (Aim::Known, Some(id)) => self.ask_at_first(id, pair, now),
-            (Aim::Begin(_), Some(_)) | (Aim::First { .. }, _) => {}
+            (Aim::Begin { .. }, Some(_)) | (Aim::First { .. }, _) => {}
         }
     }
 

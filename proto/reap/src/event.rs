@@ -25,11 +25,12 @@ pub enum Event {
         /// Cause of the move.
         cause: Cause,
     },
-    /// The peer has reported a probe of ours. A later probe than the answer may carry the report, so the event says
-    /// nothing about the round-trip time.
+    /// The peer has reported a probe of ours.
     Answered {
         /// The pair of our probe.
         pair: LocatorPair,
+        /// Round-trip time, if the report is the answer to a check. A later probe may carry any other report.
+        rtt: Option<Duration>,
     },
     /// The pair of a switch did not answer, or is no candidate any more. Payload stays on its pair.
     Unanswered {

@@ -24,6 +24,12 @@ macro_rules! named_enum {
                     $(Self::$name => $text,)*
                 }
             }
+
+            /// The value of this name.
+            #[must_use]
+            pub fn named(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|one| one.as_str() == name)
+            }
         }
 
         impl core::fmt::Display for $Enum {

@@ -47,7 +47,7 @@ fn uplink(uplink: &Uplink) -> TitledRow {
     let of_each = |cell: fn(&LocatorInfo) -> String| super::lines(&uplink.locators, cell);
     vec![
         ("UPLINK", uplink.name.clone()),
-        ("LINK", link(uplink).to_owned()),
+        ("LINK", link(uplink)),
         ("MTU", uplink.mtu.to_string()),
         ("GATEWAY", super::or_dash(uplink.gateway)),
         ("LOCATOR", of_each(|own| format!("{}/{}", own.address, own.prefix_len))),
@@ -56,11 +56,12 @@ fn uplink(uplink: &Uplink) -> TitledRow {
     ]
 }
 
-const fn link(uplink: &Uplink) -> &'static str {
-    match (uplink.carrier, uplink.failing) {
-        (false, _) => "down",
-        (true, true) => "fails",
-        (true, false) => "up",
+fn link(uplink: &Uplink) -> String {
+    match (uplink.carrier, uplink.failing, uplink.avoided_secs) {
+        (false, ..) => "down".to_owned(),
+        (true, true, _) => "fails".to_owned(),
+        (true, false, Some(secs)) => format!("up, not for new connections for {secs} s"),
+        (true, false, None) => "up".to_owned(),
     }
 }
 

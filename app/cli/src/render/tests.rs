@@ -34,6 +34,7 @@ fn a_status() -> Status {
                 ifindex: 2,
                 carrier: true,
                 failing: false,
+                avoided_secs: Some(12),
                 mtu: 1500,
                 gateway: Some(address("fe80::1")),
                 locators: vec![
@@ -46,6 +47,7 @@ fn a_status() -> Status {
                 ifindex: 3,
                 carrier: false,
                 failing: false,
+                avoided_secs: None,
                 mtu: 1428,
                 gateway: None,
                 locators: vec![],

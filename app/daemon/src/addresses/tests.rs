@@ -145,7 +145,7 @@ fn addresses_without_proof_are_announced_by_ilnp_alone() {
         let sessions = ilnp.then(|| Sessions::new(Config::default(), [2; 32], Instant::ZERO));
         let mut bench = Bench::of(AddressMode::Off, Store::open(folder.path()).unwrap(), sessions);
         bench.follow(view());
-        let uplinks = bench.views().uplinks();
+        let uplinks = bench.views().uplinks(bench.now);
         let own: Vec<_> = uplinks.iter().flat_map(|uplink| &uplink.locators).collect();
         assert!(!own.is_empty() && own.iter().all(|own| own.announced == ilnp), "{own:?}");
     }
@@ -252,4 +252,31 @@ fn place(view: &mut HostView, placed: &[Ipv6Addr]) {
 /// Whether no list of the second proof has a generation of the first one, and peers take it for the later one.
 fn is_later([before, after]: [u32; 2]) -> bool {
     (LocalProof::GENERATIONS..1 << 31).contains(&after.wrapping_sub(before))
+}
+
+/// A message has room for some 50 signed addresses.
+#[test]
+fn an_address_for_which_the_lists_have_no_room_is_not_shown_as_announced() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut view = view();
+    let like = view.uplinks[0].addresses[0];
+    let of_prefix = |number: u16| {
+        let address = Ipv6Addr::new(0x2001, 0xdb8, 1, number, 0, 0, 0, 5);
+        UplinkAddress { address, ..like }
+    };
+    view.uplinks[0].addresses = (0..60).map(of_prefix).collect();
+    let mut bench = Bench::new(AddressMode::HbaCompatible, Store::open(folder.path()).unwrap());
+    let placed = bench.follow(view.clone());
+    let is_second = |address: &Ipv6Addr| view.uplinks[1].addresses[0].prefix().contains(*address);
+    let (second, first): (Vec<_>, Vec<_>) = placed.into_iter().partition(is_second);
+    for (uplink, own) in view.uplinks.iter_mut().zip([first, second]) {
+        uplink.addresses.extend(own.into_iter().map(|address| UplinkAddress { address, ..like }));
+    }
+    bench.follow(view);
+    let uplinks = bench.views().uplinks(bench.now);
+    let own = uplinks.iter().flat_map(|uplink| &uplink.locators);
+    let (lacking, others): (Vec<_>, Vec<_>) =
+        own.partition(|own| bench.host.proof().lacks_room(Locator(own.address)));
+    assert!(!lacking.is_empty() && lacking.iter().all(|own| !own.announced), "{}", lacking.len());
+    assert!(others.iter().any(|own| own.announced));
 }

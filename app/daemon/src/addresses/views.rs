@@ -29,7 +29,7 @@ impl AddressViews<'_> {
     }
 
     /// Returns the uplinks and their locators.
-    pub(crate) fn uplinks(&self) -> Vec<Uplink> {
+    pub(crate) fn uplinks(&self, now: Instant) -> Vec<Uplink> {
         let info = |own: &UplinkAddress| LocatorInfo {
             address: own.address,
             prefix_len: own.prefix_len,
@@ -43,11 +43,17 @@ impl AddressViews<'_> {
             ifindex: uplink.ifindex,
             carrier: uplink.carrier,
             failing: failing.contains(&uplink.ifindex),
+            avoided_secs: self.avoided_secs(uplink.ifindex, now),
             mtu: uplink.mtu,
             gateway: uplink.gateway,
             locators: uplink.addresses.iter().map(info).collect(),
         };
         self.host.view().uplinks.iter().map(uplink).collect()
+    }
+
+    fn avoided_secs(&self, ifindex: u32, now: Instant) -> Option<u64> {
+        let left = self.host.avoided_until(ifindex)?.since(now);
+        Some(left.as_secs() + u64::from(left.subsec_nanos() > 0))
     }
 
     /// Whether the host tells peers of an address. Without a proof only ILNP correspondents learn it. If Shim6's list has no

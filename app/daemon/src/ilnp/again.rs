@@ -98,6 +98,7 @@ mod tests {
             taken: None,
             sent: 0,
             is_guest: false,
+            moved: None,
         }
     }
 

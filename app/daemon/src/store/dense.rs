@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fmt;
 
 use moorline_contexts::{
-    ContextSnapshot, DEFAULT_SEND_TIMEOUT, Key, Millis, PeerSet, Preferences, Role,
+    Cause, ContextSnapshot, DEFAULT_SEND_TIMEOUT, Key, Millis, PeerSet, Preferences, Role,
 };
 use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Locators, UlidPair};
 use serde::de::{self, Deserializer, MapAccess, SeqAccess, Visitor};
@@ -127,6 +127,9 @@ struct Entry {
     has_traffic: bool,
     #[serde(default, skip_serializing_if = "is_usual")]
     responder: bool,
+    /// Name of the cause of the last move.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    why: Option<String>,
 }
 
 fn is_usual<T: Default + PartialEq>(value: &T) -> bool {
@@ -158,6 +161,7 @@ impl Entry {
             knows_checks: context.knows_checks,
             has_traffic: context.has_traffic,
             responder: context.role == Role::Responder,
+            why: context.cause.map(|cause| cause.to_string()),
         }
     }
 
@@ -196,6 +200,7 @@ impl Entry {
             knows_checks: self.knows_checks,
             has_traffic: self.has_traffic,
             role: if self.responder { Role::Responder } else { Role::Initiator },
+            cause: self.why.as_deref().and_then(Cause::named),
         })
     }
 }

@@ -27,6 +27,7 @@ fn what_is_kept_of_a_context_is_read_as_it_was_written() {
     context.peer.preferences = Preferences::new(&[told, LocatorPreference::default()]);
     context.told_preferences = true;
     context.knows_checks = true;
+    context.cause = Some(moorline_contexts::Cause::Suspicion);
     let state = SavedState { contexts: vec![context.clone()], ..SavedState::default() };
     let written = serde_json::to_vec(&state).expect("JSON");
     assert_eq!(contexts(&written), [context]);
@@ -48,8 +49,11 @@ fn many(count: u32) -> Vec<ContextSnapshot> {
         context.id = ContextId(number);
         context.key.ulids = UlidPair::new(ulids.local.as_ulid(), ulids.peer.as_ulid());
         (context.local_tag, context.peer_tag) = (tag(0x6a09_e667_f3bc), tag(0x3c6e_f372_fe94));
-        context.locators =
-            if number.is_multiple_of(2) { ulids } else { LocatorPair::new(own[1], peers[1]) };
+        context.locators = ulids;
+        if !number.is_multiple_of(2) {
+            context.locators = LocatorPair::new(own[1], peers[1]);
+            context.cause = Some(moorline_contexts::Cause::ProbeOperational);
+        }
         context.local_locators = own.clone();
         (context.peer.locators, context.peer.listed) = (peers.into(), 2);
         context.knows_checks = true;

@@ -5,6 +5,7 @@ mod both;
 mod cost;
 mod harness;
 mod hops;
+mod looks;
 mod sockets;
 mod tables;
 mod vectors;

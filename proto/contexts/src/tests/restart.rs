@@ -66,6 +66,26 @@ fn a_context_taken_over_on_a_dead_pair_moves_in_two_seconds() {
     }
 }
 
+/// The path is dead at the first restart alone. After the second one the cause is that of the run before.
+#[test]
+fn the_cause_of_the_last_move_is_known_after_a_restart() {
+    let mut pair = Pair::with_config([local_state(0), local_state(1)], &adaptive());
+    pair.trigger(0);
+    pair.traffic();
+    pair.cut_first();
+    pair.restart(0, adaptive());
+    pair.settle();
+    pair.run(Duration::from_secs(2));
+    let cause = |pair: &Pair| {
+        let context = pair.hosts[0].contexts().next().expect("a context");
+        context.established.expect("established").cause
+    };
+    let before = cause(&pair);
+    assert!(before.is_some());
+    pair.restart(0, adaptive());
+    assert_eq!(cause(&pair), before);
+}
+
 #[test]
 fn a_context_taken_over_on_a_pair_that_works_sends_no_check() {
     let mut pair = Pair::with_config([local_state(0), local_state(1)], &adaptive());

@@ -245,10 +245,30 @@ fn new_connections_go_back_to_a_carrier_that_comes_and_goes_only_when_it_has_sta
         star.run(Duration::from_secs(wait - 2));
         assert_eq!((of_new(&star), star.routes.last()), (Some(2), Some(&Some(2))), "{wait}");
         assert_eq!(star.hosts[0].unsteady_uplinks(), [1].into());
+        let avoided = star.hosts[0].avoided_until(1).map(|until| until.since(star.now));
+        assert_eq!(avoided, Some(Duration::from_secs(1)));
         star.run(Duration::from_secs(1));
+        assert_eq!(star.hosts[0].avoided_until(1), None);
         assert_eq!((of_new(&star), star.routes.last()), (Some(1), Some(&None)), "{wait}");
         assert!(star.hosts[0].unsteady_uplinks().is_empty() && star.failing().is_empty());
     }
+}
+
+/// Packets of old connections make the kernel look for the router while the link has no carrier. The event of the return
+/// named the other uplink.
+#[test]
+fn a_router_that_was_looked_for_without_a_carrier_does_not_count_after_its_return() {
+    let mut star = Star::new(&[1]);
+    let up = links(&star.locals[0]);
+    let mut down = up.clone();
+    down.uplinks[0].carrier = false;
+    star.hosts[0].handle_view(down, star.now);
+    star.hosts[0].handle_router_lost(1, star.now);
+    star.settle();
+    star.hosts[0].handle_view(up, star.now);
+    assert_eq!(star.hosts[0].uplink_for_new().map(|one| one.ifindex), Some(1));
+    star.settle();
+    assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)));
 }
 
 /// A host has no reason to prefer an uplink without a carrier, or one that carries nothing.
@@ -270,4 +290,5 @@ fn a_carrier_that_comes_and_goes_is_better_than_none() {
         star.run(Duration::from_secs(1));
     }
     assert_eq!(star.hosts[0].unsteady_uplinks(), [1].into());
+    assert_eq!(star.hosts[0].avoided_until(1), None, "new connections take it all the same");
 }

@@ -428,7 +428,9 @@ fn restart(net: &mut Net, locators: &[LocalLocator]) {
     for snapshot in snapshots {
         machine.restore(snapshot, net.duo.now).expect("a session");
     }
+    let moved = net.duo.session(0).moved;
     net.duo.machines[0] = machine;
+    assert!(moved.is_some() && net.duo.session(0).moved == moved, "the cause is kept");
     net.duo.place(0, locators.into());
 }
 

@@ -52,7 +52,7 @@ fn a_peer_is_tried_while_strangers_of_a_site_or_of_all_sites_do_not_answer_their
         let mut server = Server::new();
         let mut begin = |pair| {
             let nonce = Nonce::Short([7; 4]);
-            let (why, aim) = (Why::ConnectedHere, Aim::Begin(Classic::Unread));
+            let (why, aim) = (Why::ConnectedHere, Aim::Begin { silence: Classic::Unread, paid: 0 });
             server.machine.begin_trial((pair, pair), why, nonce, aim, server.now);
         };
         (0..2000).for_each(|n| begin(from_stranger(stranger(n))));

@@ -9,6 +9,7 @@ use moorline_types::{Ilv, IlvPair, Nonce};
 
 use super::duo::Duo;
 use super::ilv;
+use crate::consts::{PROPOSAL_TRIES, TRIAL_TRIES};
 use crate::{Socket, State};
 use moorline_datapath::ilnp::Report;
 
@@ -44,11 +45,15 @@ impl Plain {
         peer
     }
 
-    /// The data plane of the first host has seen the nonce of the peer. The first host tries the handshake in vain.
+    /// The data plane of the first host sees the nonce of the peer again and again. The first host tries the handshake in
+    /// vain.
     pub(super) fn sends_nonce(&self, duo: &mut Duo) {
         self.report(duo, Socket::Connected);
         duo.take(0);
         while duo.machines[0].is_taken(IlvPair::new(ilv(0), self.at)) {
+            for _ in 0..PAID {
+                self.report(duo, Socket::Connected);
+            }
             duo.fire(0);
             let echoes = duo.take(0).into_iter().filter(|packet| is_echo(packet)).count();
             if echoes > 0 {
@@ -96,6 +101,9 @@ impl Plain {
         Some(with_nonce(source, destination, self.nonce, &message))
     }
 }
+
+/// Packets with a nonce that pay for all that a correspondent is asked.
+const PAID: u32 = PROPOSAL_TRIES + TRIAL_TRIES;
 
 /// The ICMPv6 message of a packet, behind a Destination Options header of 8 octets or without one.
 pub(super) fn message(packet: &[u8]) -> &[u8] {

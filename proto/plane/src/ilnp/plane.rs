@@ -19,7 +19,7 @@ use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::reports::Reports;
 use crate::{Inbound, Outbound};
-use candidates::Origin;
+use candidates::{Looks, Origin};
 use fragments::Fragments;
 
 /// Settings of a [`Plane`].
@@ -77,8 +77,9 @@ pub struct Plane {
     /// Slots of `sessions`, by the ids that the machine uses.
     slots: BTreeMap<SessionId, SessionId>,
     reported: BTreeMap<IlvPair, Instant>,
-    /// Time of the last look for a socket on behalf of a stranger.
+    /// Time of the last look for the socket of a stranger without a nonce.
     looked: Option<Instant>,
+    looks: Looks,
     fragments: Fragments,
     reports: Reports<Report>,
 }
@@ -109,6 +110,7 @@ impl Plane {
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
             looked: None,
+            looks: Looks::default(),
             fragments: Fragments::default(),
             reports: Reports::default(),
         }

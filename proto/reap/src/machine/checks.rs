@@ -255,9 +255,11 @@ impl Machine {
             let event = if is_answer {
                 Event::Checked { pair: check.pair, at: check.at, rtt }
             } else {
-                Event::Answered { pair: check.pair }
+                Event::Answered { pair: check.pair, rtt: None }
             };
             self.flight().tell(event);
+        } else if is_answer && check.pair == current {
+            self.flight().tell(Event::Answered { pair: check.pair, rtt: Some(rtt) });
         }
         self.on_other_answered(check, now);
         self.on_home_answered(check, now);

@@ -347,7 +347,7 @@ impl Machine {
             let Some(sent) = records.and_then(|r| r.confirm(report, now)) else {
                 continue;
             };
-            self.explore().tell(Event::Answered { pair: sent.pair });
+            self.explore().tell(Event::Answered { pair: sent.pair, rtt: None });
             if !self.is_candidate(sent.pair) {
                 if verdict == Verdict::Unknown {
                     verdict = Verdict::Outdated;

@@ -257,6 +257,7 @@ fn made_up(pair: LocatorPair) -> ContextSnapshot {
         knows_checks: false,
         has_traffic: false,
         role: Role::Responder,
+        cause: None,
     }
 }
 

@@ -106,7 +106,7 @@ fn session(unmoved: bool) -> SessionEntry {
 }
 
 /// A packet from the first address to the second, with the ports of the sockets of `PAIRS[0]` or `PAIRS[3]`.
-fn packet(pair: IlvPair, protocol: u8, nonce: Option<Nonce>) -> Vec<u8> {
+pub(super) fn packet(pair: IlvPair, protocol: u8, nonce: Option<Nonce>) -> Vec<u8> {
     let is_ours = |l64: L64| [HOME, AWAY].contains(&l64);
     let index = usize::from([pair.local.nid, pair.remote.nid].contains(&PAIRS[3].remote.nid)) * 3;
     let (ours, theirs) = (our_port(index), our_port(index) + THEIR_PORT);

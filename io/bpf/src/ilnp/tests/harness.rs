@@ -153,6 +153,9 @@ impl Harness {
         no_room.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();
         let looked = Table::<u32, u64>::of(&self.plane.object, "looked").unwrap();
         looked.insert(&0, &0).unwrap();
+        let looks = tables::handle(&self.plane.object, ".data.looks").unwrap();
+        let zeros = vec![0; usize::try_from(looks.value_size()).unwrap()];
+        looks.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();
         let table = Table::<types::pair, u64>::of(&self.plane.object, "candidates").unwrap();
         table.keys().iter().for_each(|pair| table.remove(pair).unwrap());
         let fragments =

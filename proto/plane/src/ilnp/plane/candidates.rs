@@ -1,7 +1,12 @@
 //! Reports traffic without a session to the machine.
 
-use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, LOOK_INTERVAL, Report, Socket, Wanted};
-use moorline_types::{IlvPair, Instant, Nonce};
+use alloc::collections::BTreeMap;
+use core::net::Ipv6Addr;
+
+use moorline_datapath::ilnp::{
+    CANDIDATE_INTERVAL, LOOK_INTERVAL, LOOK_SHARES, LOOKS_RENEWED, Report, Socket, Wanted,
+};
+use moorline_types::{IlvPair, Instant, Nonce, Prefix};
 use moorline_wire::ip6::Upper;
 
 use super::{At, Plane};
@@ -30,7 +35,13 @@ impl Plane {
         if nonce.is_none() && self.reported.get(&pair).is_some_and(is_recent) {
             return;
         }
-        if origin == Origin::Stranger && !self.may_look(now) {
+        let may_look = match (origin, nonce) {
+            _ if self.settings.wanted == Wanted::All => true,
+            (Origin::Stranger, Some(_)) => self.looks.take(pair.remote.address(), now),
+            (Origin::Stranger, None) => self.may_look(now),
+            (Origin::Here | Origin::Lost, _) => true,
+        };
+        if !may_look {
             return;
         }
         let protocol = upper.protocol;
@@ -54,13 +65,10 @@ impl Plane {
         self.reported.insert(pair, now);
     }
 
-    /// Whether the plane may look for the socket of a stranger now. This look costs more than all other work on such
-    /// a packet, and rarely finds a socket that is wanted: the plane sees what connected sockets send on the way out
-    /// (decision 082).
+    /// Whether the plane may look for the socket of a stranger without a nonce now. This look costs more than all other
+    /// work on such a packet, and rarely finds a socket that is wanted: the plane sees what connected sockets send on the
+    /// way out (decision 082).
     fn may_look(&mut self, now: Instant) -> bool {
-        if self.settings.wanted == Wanted::All {
-            return true;
-        }
         if self.looked.is_some_and(|looked| now.since(looked) < LOOK_INTERVAL) {
             return false;
         }
@@ -69,5 +77,38 @@ impl Plane {
     }
 }
 
+/// Looks for the sockets of strangers that show a nonce (decision 205). Only a look that all shares allow takes from
+/// them. So a flood from one site uses up no share of others.
+#[derive(Debug, Default)]
+pub(super) struct Looks {
+    /// Time at which a prefix has its whole share again. A prefix that has it may be missing. The looks of all prefixes
+    /// together are limited, and so is the number of entries.
+    paid_at: BTreeMap<Prefix, Instant>,
+}
+
+impl Looks {
+    /// Takes a look from the shares of this address, if all of them allow it.
+    fn take(&mut self, from: Ipv6Addr, now: Instant) -> bool {
+        let shares = LOOK_SHARES.map(|(length, looks)| (Prefix::new(from, length), looks));
+        let owed = |prefix: &Prefix| self.paid_at.get(prefix).map(|at| at.since(now));
+        let is_left = |(prefix, looks): &(Prefix, u32)| {
+            owed(prefix).is_none_or(|owed| owed <= LOOKS_RENEWED / *looks * (looks - 1))
+        };
+        if !shares.iter().all(is_left) {
+            return false;
+        }
+        if self.paid_at.len() > MAX_PREFIXES {
+            self.paid_at.retain(|_, at| *at > now);
+        }
+        for (prefix, looks) in shares {
+            let paid_at = self.paid_at.entry(prefix).or_insert(now);
+            *paid_at = now.max(*paid_at) + LOOKS_RENEWED / looks;
+        }
+        true
+    }
+}
+
 /// Largest number of pairs that were reported lately: 4,096.
 const MAX_REPORTED: usize = 4096;
+/// Number of prefixes with looks above which those with their whole share are forgotten: 4,096.
+const MAX_PREFIXES: usize = 4096;

@@ -1,6 +1,6 @@
 //! Reports of traffic without a session.
 
-use moorline_datapath::ilnp::LOOK_INTERVAL;
+use moorline_datapath::ilnp::{LOOK_INTERVAL, LOOK_SHARES, LOOKS_RENEWED};
 
 use super::*;
 
@@ -59,4 +59,58 @@ fn sockets_of_strangers_are_looked_for_at_intervals_and_those_that_send_at_once(
     }
     assert_eq!(sockets.0.get(), 12);
     assert_eq!(core::iter::from_fn(|| plane.poll_report()).count(), 12);
+}
+
+/// A packet of a stranger with a nonce comes. Returns whether it is reported: there is a connected socket for each.
+fn is_reported(plane: &mut Plane, stranger: Ilv, now: Instant) -> bool {
+    let mut packet = packet(stranger, pair().local, 17, 0, (L64(0), L64(0)));
+    insert(&mut packet, NonceHeader { next_header: 0, nonce: OURS, sequence: None });
+    assert_eq!(plane.handle_inbound(&mut packet, &Counted::default(), now), Inbound::Deliver);
+    core::iter::from_fn(|| plane.poll_report()).count() == 1
+}
+
+/// A host in one of the 65,536 links of one /48.
+fn of_site(n: u64) -> Ilv {
+    Ilv::new(L64(0x2001_0db8_0200_0000 + n % 0x1_0000), Nid(0x0a00_0000_0200_0000 + n))
+}
+
+#[test]
+fn a_dozen_peers_that_show_nonces_are_reported_beside_a_flood_of_a_site() {
+    let mut plane = Plane::new(Settings::default(), [1; 16]);
+    plane.set_nids([pair().local.nid].into());
+    let peer = |n: u64| Ilv::new(THERE, Nid(0x100 + n));
+    let mut flood = 0;
+    for ms in 0..4000 {
+        let now = NOW + core::time::Duration::from_millis(ms);
+        let shown = (0..20).filter(|n| is_reported(&mut plane, of_site(20 * ms + n), now));
+        flood += shown.count();
+        // Each peer sends two packets a second.
+        if ms % 500 < 12 {
+            assert!(is_reported(&mut plane, peer(ms % 500), now), "{ms}");
+        }
+    }
+    let (_, share) = LOOK_SHARES[3];
+    assert_eq!(u32::try_from(flood), Ok(2 * share - 1), "a /48: its share, and once more in 4 s");
+}
+
+#[test]
+fn an_address_a_link_a_part_of_a_site_and_all_have_shares_of_the_looks() {
+    let sources: [(fn(u64) -> Ilv, u32); 5] = [
+        (|_| of_site(0), LOOK_SHARES[0].1),
+        (|n| Ilv::new(of_site(0).l64, Nid(n)), LOOK_SHARES[1].1),
+        (|n| Ilv::new(L64(of_site(0).l64.0 + n % 0x100), Nid(n)), LOOK_SHARES[2].1),
+        (of_site, LOOK_SHARES[3].1),
+        (|n| Ilv::new(L64(0x2400_0000_0000_0000 + (n << 16)), Nid(n)), LOOK_SHARES[4].1),
+    ];
+    for (source, share) in sources {
+        let mut plane = Plane::new(Settings::default(), [1; 16]);
+        plane.set_nids([pair().local.nid].into());
+        let mut reported = |now| {
+            let of = (0..2000).filter(|n| is_reported(&mut plane, source(*n), now));
+            u32::try_from(of.count()).expect("few")
+        };
+        assert_eq!(reported(NOW), share);
+        assert_eq!(reported(NOW + LOOKS_RENEWED / share), 1);
+        assert_eq!(reported(NOW + LOOKS_RENEWED * 3), share);
+    }
 }
