@@ -51,7 +51,9 @@ impl Machine {
         if nonce.is_some() {
             self.negatives.doubt(pair.remote);
         }
-        if self.negatives.is_classic(pair.remote, now) || self.try_sibling(traffic, now) {
+        let is_hinted = self.hints.has(pair.remote.nid, now);
+        if self.negatives.is_classic(pair.remote, is_hinted, now) || self.try_sibling(traffic, now)
+        {
             return;
         }
         let stage = match traffic.inbound {
