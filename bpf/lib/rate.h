@@ -3,7 +3,7 @@
 #ifndef MOORLINE_RATE_H
 #define MOORLINE_RATE_H
 
-#include "maps.h"
+#include "packet.h"
 
 /* Processors that take from a budget at the same moment make each other try again. */
 #define BUDGET_TRIES 4

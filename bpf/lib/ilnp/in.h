@@ -250,7 +250,7 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 			consider_strange(skb, l2, arrival, is_forged);
 		return drop(DROP_BAD_NONCE);
 	}
-	if (may_look())
+	if (may_look(&arrival->pair.peer))
 		consider_strange(skb, l2, arrival, is_forged);
 	if (!strip_nonce(skb, l2, arrival) || !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);

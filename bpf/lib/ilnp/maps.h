@@ -63,8 +63,11 @@ TABLE(uplinks, HASH, 256, __u64, __u32);
  */
 TABLE(candidates, LRU_HASH, ILNP_CANDIDATES, struct pair, __u64);
 
-/* Time of the last look for a socket on behalf of a stranger; 0: never. */
-TABLE(looked, ARRAY, 1, __u32, __u64);
+/* Time at which the budget of reports about pairs without a session has no debt. */
+volatile __u64 candidates_paid_at SEC(".data.candidates") = 0;
+
+/* Times at which the shares of the looks for sockets of strangers have no debt. */
+TABLE(looked, ARRAY, ILNP_LOOK_SHARES, __u32, __u64);
 
 RING(reports, 262144);
 

@@ -3,6 +3,7 @@
 #ifndef MOORLINE_ILNP_SESSION_H
 #define MOORLINE_ILNP_SESSION_H
 
+#include "../rate.h"
 #include "maps.h"
 #include "packet.h"
 
@@ -11,10 +12,12 @@
 #define CANDIDATE_INTERVAL 10000000000ULL
 #define LOOK_INTERVAL 1000000000ULL
 #define LOST_INTERVAL 1000000000ULL
-/* Number of kernel ticks that is less than LOOK_INTERVAL at any tick rate. So few ticks later, a program need
- * not look at the clock.
- */
-#define LOOK_TICKS 100
+/* CANDIDATES_REST and CANDIDATES_BURST of the contract. */
+#define CANDIDATES_REST 250000ULL
+#define CANDIDATES_BURST 4096ULL
+/* LOOK_ALL of the contract: the same where the policy wants all packets, and the number at once. */
+#define LOOK_ALL_INTERVAL 16000000ULL
+#define LOOK_ALL_BURST 64ULL
 /* Nanoseconds for which a connection that was found is believed to exist. */
 #define FLOW_FRESH 100000000ULL
 
@@ -419,34 +422,21 @@ static __always_inline bool has_connection(struct __sk_buff *skb, const struct p
 	return socket_kind(skb, pair, protocol, ports) >= SOCKET_HALF;
 }
 
-/* Whether a program may look for the socket of a stranger now. This look costs more than all other work on such
+/* Whether a program may look for the socket of this stranger now. This look costs more than all other work on such
  * a packet, and rarely finds a socket that is wanted: the program for packets that leave sees what connected
- * sockets send (decision 082).
+ * sockets send (decision 082). The /64s have shares, so that a flood from one of them leaves the others theirs.
  */
-static __always_inline bool may_look(void)
+static __always_inline bool may_look(const struct address *stranger)
 {
-	__u32 number = ILNP_LOOK_ASKED;
-	__u32 zero = 0;
-	__u32 *asked;
-	__u64 *last;
-	__u32 tick;
-	__u64 now;
+	/* The highest bits of the product depend on all bits of the prefix. */
+	__u32 share = (stranger->word[0] * MIX >> 32) * ILNP_LOOK_SHARES >> 32;
+	__u64 *paid_at = bpf_map_lookup_elem(&looked, &share);
 
-	if (wanted == SOCKET_NONE)
-		return true;
-	asked = bpf_map_lookup_elem(&counts, &number);
-	if (unlikely(!asked))
+	if (!paid_at)
 		return false;
-	tick = bpf_jiffies64();
-	if (likely(!virtual_clock && tick - *asked < LOOK_TICKS))
-		return false;
-	*asked = tick;
-	now = clock_about();
-	last = bpf_map_lookup_elem(&looked, &zero);
-	if (!last || (*last && now - *last < LOOK_INTERVAL))
-		return false;
-	*last = now;
-	return true;
+	return wanted == SOCKET_NONE
+		       ? budget_take(paid_at, LOOK_ALL_INTERVAL, LOOK_ALL_BURST, clock_about())
+		       : budget_take(paid_at, LOOK_INTERVAL, 1, clock_about());
 }
 
 /* Reports traffic without a session, if the policy asks for its kind of socket. Always returns 0. Not static,
@@ -467,11 +457,13 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	reported = traffic->nonce.len ? NULL : bpf_map_lookup_elem(&candidates, &pair);
 	if (reported && now - *reported < CANDIDATE_INTERVAL)
 		return 0;
-	if (traffic->is_strange && !may_look())
+	if (traffic->is_strange && !may_look(&traffic->pair.peer))
 		return 0;
 	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
 			   (__u32)traffic->local_port << 16 | traffic->remote_port);
 	if (kind < wanted && !traffic->is_lost)
+		return 0;
+	if (!budget_take(&candidates_paid_at, CANDIDATES_REST, CANDIDATES_BURST, now))
 		return 0;
 	report = report_begin(ILNP_CANDIDATE, now);
 	if (!report)

@@ -18,6 +18,8 @@ enum ilnp_sizes {
 	ILNP_MAX_CONTROL = 1528,
 	/* Pairs without a session that were reported lately. */
 	ILNP_CANDIDATES = 4096,
+	/* Shares of the looks for sockets of strangers, by /64. A power of two. */
+	ILNP_LOOK_SHARES = 16,
 	/* Powers of two: sessions found last by pair; on each processor, copies of sessions and sessions found
 	 * last by nonce.
 	 */
@@ -39,11 +41,6 @@ enum ilnp_count {
 	ILNP_CHANGES,
 	/* No count: the index of the interface whose packets the kernel segments; 0: none. */
 	ILNP_SEGMENT,
-	/* No count, and written by the programs: the kernel tick when a program last asked whether it may look
-	 * for the socket of a stranger. The word is here because a packet of a stranger has loaded this cache
-	 * line already.
-	 */
-	ILNP_LOOK_ASKED,
 	ILNP_COUNTS,
 };
 

@@ -173,9 +173,21 @@ pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// whatever sockets there are. It is also the shortest time between two such reports: 1 s (decision 146). All data
 /// planes alike, not configurable.
 pub const LOST_INTERVAL: Duration = Duration::from_secs(1);
-/// Shortest time between two looks for the socket of a packet from a stranger: 1 s. All data planes alike, not
-/// configurable.
+/// Reports of pairs without a session at once: 4,096. A data plane knows as many pairs that it has reported lately. If
+/// more pairs are in use, it would otherwise report nearly each packet. All data planes alike, not configurable.
+pub const CANDIDATES_BURST: u32 = 4096;
+/// Time between such reports after that: 250 us. All data planes alike, not configurable.
+pub const CANDIDATES_REST: Duration = Duration::from_micros(250);
+/// Shares of the looks for the sockets of packets from strangers: 16. The /64 of the stranger chooses one. All data
+/// planes alike, not configurable.
+pub const LOOK_SHARES: usize = 16;
+/// Shortest time between two looks of a share: 1 s. All data planes alike, not configurable.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+/// The same where the policy wants all packets: 16 ms, so that the daemon gets 1,000 reports a second at most. All data
+/// planes alike, not configurable.
+pub const LOOK_ALL_INTERVAL: Duration = Duration::from_millis(16);
+/// Looks of a share at once, where the policy wants all packets: 64. All data planes alike, not configurable.
+pub const LOOK_ALL_BURST: u32 = 64;
 /// Octets of the MTU that a route leaves free where TCP has a nonce: 40. The nonce needs some of them. A Linux router
 /// that has merged segments looks for their TCP header where the nonce is; with the rest it does not find them too
 /// long (decision 088). All data planes alike, not configurable.

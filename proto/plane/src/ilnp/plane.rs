@@ -11,13 +11,15 @@ use core::convert::Infallible;
 
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{
-    ChecksumMode, MAX_SESSIONS, Report, SessionEntry, Sockets, USED_INTERVAL, Update, Wanted,
+    ChecksumMode, LOOK_SHARES, MAX_SESSIONS, Report, SessionEntry, Sockets, USED_INTERVAL, Update,
+    Wanted,
 };
 use moorline_index::{Class, Ilcc};
 use moorline_types::{DropCounters, DropReason, IlvPair, Instant, Nid, SessionId};
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::reports::Reports;
+use crate::shim6::budget::Budget;
 use crate::{Inbound, Outbound};
 use candidates::Origin;
 use fragments::Fragments;
@@ -77,8 +79,10 @@ pub struct Plane {
     /// Slots of `sessions`, by the ids that the machine uses.
     slots: BTreeMap<SessionId, SessionId>,
     reported: BTreeMap<IlvPair, Instant>,
-    /// Time of the last look for a socket on behalf of a stranger.
-    looked: Option<Instant>,
+    /// Budget of reports about pairs without a session.
+    candidates: Budget,
+    /// Shares of the looks for sockets on behalf of strangers.
+    looked: [Budget; LOOK_SHARES],
     fragments: Fragments,
     reports: Reports<Report>,
 }
@@ -108,7 +112,8 @@ impl Plane {
             sessions,
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
-            looked: None,
+            candidates: Budget::default(),
+            looked: Default::default(),
             fragments: Fragments::default(),
             reports: Reports::default(),
         }
