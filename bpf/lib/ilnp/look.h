@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Looks for the sockets of strangers that show a nonce (decision 205): LOOK_SHARES of the contract. Only a look that
- * all shares allow takes from them. So a flood from one site uses up no share of others.
+/* Looks for the sockets of strangers that show a nonce, and of all strangers if the policy wants all packets (decision
+ * 205): LOOK_SHARES of the contract. Only a look that all shares allow takes from them. So a flood from one site uses up
+ * no share of others.
  */
 #ifndef MOORLINE_ILNP_LOOK_H
 #define MOORLINE_ILNP_LOOK_H

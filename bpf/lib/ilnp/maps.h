@@ -63,6 +63,9 @@ TABLE(uplinks, HASH, 256, __u64, __u32);
  */
 TABLE(candidates, LRU_HASH, ILNP_CANDIDATES, struct pair, __u64);
 
+/* Time at which the budget of reports about pairs without a session has no debt. */
+volatile __u64 candidates_paid_at SEC(".data.candidates") = 0;
+
 /* Time of the last look for the socket of a stranger without a nonce; 0: never. */
 TABLE(looked, ARRAY, 1, __u32, __u64);
 

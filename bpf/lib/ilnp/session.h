@@ -3,6 +3,7 @@
 #ifndef MOORLINE_ILNP_SESSION_H
 #define MOORLINE_ILNP_SESSION_H
 
+#include "look.h"
 #include "maps.h"
 #include "packet.h"
 
@@ -11,6 +12,9 @@
 #define CANDIDATE_INTERVAL 10000000000ULL
 #define LOOK_INTERVAL 1000000000ULL
 #define LOST_INTERVAL 1000000000ULL
+/* CANDIDATES_REST and CANDIDATES_BURST of the contract. */
+#define CANDIDATES_REST 250000ULL
+#define CANDIDATES_BURST 4096ULL
 /* Number of kernel ticks that is less than LOOK_INTERVAL at any tick rate. So few ticks later, a program need
  * not look at the clock.
  */
@@ -432,8 +436,6 @@ static __always_inline bool may_look(void)
 	__u32 tick;
 	__u64 now;
 
-	if (wanted == SOCKET_NONE)
-		return true;
 	asked = bpf_map_lookup_elem(&counts, &number);
 	if (unlikely(!asked))
 		return false;
@@ -467,11 +469,13 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	reported = traffic->nonce.len ? NULL : bpf_map_lookup_elem(&candidates, &pair);
 	if (reported && now - *reported < CANDIDATE_INTERVAL)
 		return 0;
-	if (traffic->is_strange && !may_look())
+	if (traffic->is_strange && !(wanted == SOCKET_NONE ? take_look(&traffic->pair.peer) : may_look()))
 		return 0;
 	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
 			   (__u32)traffic->local_port << 16 | traffic->remote_port);
 	if (kind < wanted && !traffic->is_lost)
+		return 0;
+	if (!budget_take(&candidates_paid_at, CANDIDATES_REST, CANDIDATES_BURST, now))
 		return 0;
 	report = report_begin(ILNP_CANDIDATE, now);
 	if (!report)

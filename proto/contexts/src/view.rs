@@ -56,7 +56,7 @@ pub struct NegativeView {
 impl Contexts {
     /// All contexts, by slot.
     pub fn contexts(&self) -> impl Iterator<Item = ContextView> + '_ {
-        self.shim6.contexts().map(|context| self.view_of(context))
+        self.contexts_after(None)
     }
 
     /// The contexts behind this slot, or all of them, by slot.
@@ -64,8 +64,23 @@ impl Contexts {
         &self,
         slot: Option<ContextId>,
     ) -> impl Iterator<Item = ContextView> + '_ {
-        let contexts = self.shim6.contexts().filter(move |context| Some(context.id) > slot);
-        contexts.map(|context| self.view_of(context))
+        let first = slot.map_or(0, |ContextId(slot)| slot.saturating_add(1));
+        self.shim6.contexts_from(ContextId(first)).map(|context| self.view_of(context))
+    }
+
+    /// The slots of the established contexts behind this slot, or of all of them, in order.
+    pub fn established_after(
+        &self,
+        slot: Option<ContextId>,
+    ) -> impl Iterator<Item = ContextId> + '_ {
+        let first = slot.map_or(0, |ContextId(slot)| slot.saturating_add(1));
+        let contexts = self.shim6.contexts_from(ContextId(first));
+        contexts.filter(|context| context.established().is_some()).map(|context| context.id)
+    }
+
+    /// The ULIDs of all contexts, by slot.
+    pub fn ulid_pairs(&self) -> impl Iterator<Item = UlidPair> + '_ {
+        self.shim6.contexts().map(|context| context.key.ulids)
     }
 
     /// The slots of the context between these ULIDs and of the contexts forked from it.

@@ -173,12 +173,18 @@ pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// whatever sockets there are. It is also the shortest time between two such reports: 1 s (decision 146). All data
 /// planes alike, not configurable.
 pub const LOST_INTERVAL: Duration = Duration::from_secs(1);
+/// Reports of pairs without a session at once: 4,096. A data plane knows as many pairs that it has reported lately. If
+/// more pairs are in use, it would otherwise report nearly each packet. All data planes alike, not configurable.
+pub const CANDIDATES_BURST: u32 = 4096;
+/// Time between such reports after that: 250 us. All data planes alike, not configurable.
+pub const CANDIDATES_REST: Duration = Duration::from_micros(250);
 /// Shortest time between two looks for the socket of a stranger's packet without a nonce: 1 s. All data planes alike,
 /// not configurable.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks for the sockets of strangers' packets with a nonce: lengths of prefixes of the source, each with the looks that
-/// such a prefix has at once. The shares are those of tables (decision 174): a /64 has a sixteenth of all looks, an
-/// address a quarter of that, a /56 two shares and a /48 four. All data planes alike, not configurable.
+/// Looks for the sockets of strangers' packets with a nonce, and of all strangers if the policy wants all packets:
+/// lengths of prefixes of the source, each with the looks that such a prefix has at once. The shares are those of
+/// tables (decision 174): a /64 has a sixteenth of all looks, an address a quarter of that, a /56 two shares and a /48
+/// four. All data planes alike, not configurable.
 pub const LOOK_SHARES: [(u8, u32); 5] = [(128, 16), (64, 64), (56, 128), (48, 256), (0, 1024)];
 /// Time in which used-up [`LOOK_SHARES`] are whole again: 4 s. All data planes alike, not configurable.
 pub const LOOKS_RENEWED: Duration = Duration::from_secs(4);

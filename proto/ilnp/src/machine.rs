@@ -234,14 +234,19 @@ impl Machine {
         self.sessions_after(None, now)
     }
 
+    /// The pairs that sockets see of all sessions, by slot.
+    pub fn pairs(&self) -> impl Iterator<Item = IlvPair> + '_ {
+        self.ilcc.iter().map(|(_, pair, _)| pair)
+    }
+
     /// Views of the sessions behind this slot, or of all sessions, by slot.
     pub fn sessions_after(
         &self,
         slot: Option<SessionId>,
         now: Instant,
     ) -> impl Iterator<Item = SessionView> + '_ {
-        let sessions = self.ilcc.iter().filter(move |(id, ..)| Some(*id) > slot);
-        sessions.map(move |(id, pair, session)| SessionView {
+        let first = slot.map_or(0, |SessionId(slot)| slot.saturating_add(1));
+        self.ilcc.iter_from(SessionId(first)).map(move |(id, pair, session)| SessionView {
             id,
             pair,
             wire: session.wire_pair(pair),

@@ -1,7 +1,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
-use moorline_index::FloodLimit;
+use moorline_index::{FloodLimit, Lately};
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
 use moorline_wire::ilnp::Refusal;
 
@@ -19,6 +19,8 @@ pub(crate) struct Negatives {
     /// The ends of all entries.
     ends: BTreeSet<(Instant, Ilv)>,
     places: Places,
+    /// Correspondents without a place that were silent lately or do not speak ILNP.
+    others: Lately,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -89,12 +91,13 @@ impl Negatives {
     /// Makes an empty table. Nobody else may know the key.
     pub(crate) fn new(key: [u8; 16]) -> Self {
         let places = Places::new(MAX_NEGATIVES, key);
-        Self { known: BTreeMap::new(), ends: BTreeSet::new(), places }
+        let others = Lately::new(key, NEGATIVE_LIFETIME);
+        Self { known: BTreeMap::new(), ends: BTreeSet::new(), places, others }
     }
 
     /// Remembers why the traffic of a correspondent is classic IPv6. If `is_hinted`, the node is said to speak ILNP,
-    /// so its silence may be the network's. Returns whether there is room: the machine asks a correspondent again
-    /// that is not remembered.
+    /// so its silence may be the network's. Returns whether there is room. A digest remembers a correspondent without
+    /// room, so the machine does not ask it again at each report of its traffic either.
     #[must_use]
     pub(crate) fn remember(
         &mut self,
@@ -107,12 +110,6 @@ impl Negatives {
         while self.ends.first().is_some_and(|(until, _)| *until <= now) {
             self.forget_first();
         }
-        if !self.places.allow(remote) {
-            return false;
-        }
-        if self.places.are_full() {
-            self.forget_first();
-        }
         let lifetime = match cause {
             Classic::Silent if is_hinted => REFUSAL_LIFETIME,
             Classic::Silent
@@ -121,6 +118,15 @@ impl Negatives {
             | Classic::Refused(Refusal::POLICY) => NEGATIVE_LIFETIME,
             Classic::Refused(_) => REFUSAL_LIFETIME,
         };
+        if !self.places.allow(remote) {
+            if lifetime == NEGATIVE_LIFETIME {
+                self.others.add(remote.address().octets(), now);
+            }
+            return false;
+        }
+        if self.places.are_full() {
+            self.make_room(now);
+        }
         let is_sure = matches!(cause, Classic::Unread | Classic::NoSupport);
         let until = now + lifetime;
         self.known.insert(remote, Negative { until, is_sure, is_asked: false });
@@ -129,19 +135,23 @@ impl Negatives {
         true
     }
 
-    pub(crate) fn is_classic(&self, remote: Ilv, now: Instant) -> bool {
-        self.known.get(&remote).is_some_and(|negative| negative.until > now)
+    /// Whether the traffic of a correspondent is classic IPv6. `is_hinted` as in [`remember`](Self::remember).
+    pub(crate) fn is_classic(&self, remote: Ilv, is_hinted: bool, now: Instant) -> bool {
+        match self.known.get(&remote) {
+            Some(negative) => negative.until > now,
+            None => !is_hinted && self.others.has(remote.address().octets(), now),
+        }
     }
 
     /// Forgets a correspondent because a packet in its name has a nonce. If the correspondent is sure not to speak
     /// ILNP, nothing changes: anybody can send such a packet. Returns whether the correspondent was asked before, in
     /// vain, after it had shown a nonce.
     pub(crate) fn doubt(&mut self, remote: Ilv, now: Instant) -> bool {
-        let known = self.known.get(&remote).copied().filter(|negative| !negative.is_sure);
-        if known.is_some() {
+        let known = self.known.get(&remote).copied();
+        if known.is_none_or(|negative| !negative.is_sure) {
             self.forget(remote);
         }
-        known.is_some_and(|negative| negative.is_asked && negative.until > now)
+        known.is_some_and(|one| one.is_asked && !one.is_sure && one.until > now)
     }
 
     /// Notes that the correspondent has shown a nonce and left a proposal unanswered.
@@ -156,6 +166,18 @@ impl Negatives {
         if let Some(negative) = self.known.remove(&remote) {
             self.ends.remove(&(negative.until, remote));
             self.places.remove(remote);
+        }
+        self.others.remove(remote.address().octets());
+    }
+
+    /// Forgets the correspondent that would be forgotten first, but for its digest.
+    fn make_room(&mut self, now: Instant) {
+        let first = self.ends.first().copied();
+        self.forget_first();
+        if let Some((until, remote)) = first
+            && until.since(now) > REFUSAL_LIFETIME
+        {
+            self.others.add(remote.address().octets(), now);
         }
     }
 

@@ -60,7 +60,9 @@ impl Machine {
             return;
         }
         let was_asked = nonce.is_some() && self.negatives.doubt(pair.remote, now);
-        if self.negatives.is_classic(pair.remote, now) || self.try_sibling(traffic, now) {
+        let is_hinted = self.hints.has(pair.remote.nid, now);
+        if self.negatives.is_classic(pair.remote, is_hinted, now) || self.try_sibling(traffic, now)
+        {
             return;
         }
         // The packet pays for the Echo Request.

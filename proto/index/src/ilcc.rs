@@ -250,7 +250,16 @@ impl<T> Ilcc<T> {
 
     /// All entries, in order of slots.
     pub fn iter(&self) -> impl Iterator<Item = (SessionId, IlvPair, &T)> {
-        let slots = (0..).zip(self.slots.iter().zip(self.values.iter()));
+        self.iter_from(SessionId(0))
+    }
+
+    /// The entry in this slot and the entries behind it, in order of slots. The entries before cost nothing.
+    pub fn iter_from(
+        &self,
+        SessionId(first): SessionId,
+    ) -> impl Iterator<Item = (SessionId, IlvPair, &T)> {
+        let entries = self.slots.iter_from(first).zip(self.values.iter_from(first));
+        let slots = (first..).zip(entries);
         slots.filter_map(|(at, (slot, value))| Some((SessionId(at), slot.pair, value.as_ref()?)))
     }
 

@@ -23,6 +23,8 @@
 //!
 //! [`FairShares`] counts entries by address, /64, /56 and /48, so that no site fills a table.
 //!
+//! [`Lately`] remembers very many keys for a time, by a digest each.
+//!
 //! [`Ilcc`] is the correspondent cache of ILNP (RFC 6741 s5), made of the first two. It is bounded, and
 //! evicts invented correspondents of a flood first.
 //!
@@ -40,6 +42,7 @@ mod deadlines;
 mod flood;
 mod ilcc;
 mod index;
+mod lately;
 mod secrets;
 mod segments;
 mod shares;
@@ -48,6 +51,7 @@ pub use deadlines::Deadlines;
 pub use flood::FloodLimit;
 pub use ilcc::{Class, Ilcc, Removed};
 pub use index::{Candidates, Index};
+pub use lately::Lately;
 pub use secrets::Validators;
 pub use segments::Segments;
 pub use shares::FairShares;

@@ -57,7 +57,15 @@ impl<T> Segments<T> {
 
     /// All elements, in order of places.
     pub fn iter(&self) -> impl Iterator<Item = &T> + '_ {
-        self.segments.iter().flatten()
+        self.iter_from(0)
+    }
+
+    /// The elements at this place and behind it, in order of places. The elements before cost nothing.
+    pub fn iter_from(&self, at: u32) -> impl Iterator<Item = &T> + '_ {
+        let (segment, offset) = place(at);
+        let mut segments = self.segments.get(segment..).unwrap_or_default().iter();
+        let first = segments.next().and_then(|first| first.get(offset..)).unwrap_or_default();
+        first.iter().chain(segments.flatten())
     }
 }
 
@@ -92,6 +100,9 @@ mod tests {
         assert!((0..5000).all(|n| segments.get(n) == Some(&n)));
         assert_eq!((segments.get(5000), segments.len()), (None, 5000));
         assert!(segments.iter().copied().eq(0..5000));
+        for at in [1, 3, 4, 5, 11, 12, 4999, 5000, 5001, 70_000, u32::MAX] {
+            assert!(segments.iter_from(at).copied().eq(at.min(5000)..5000), "{at}");
+        }
         *segments.get_mut(4097).expect("there") = 7;
         assert_eq!(segments.get(4097), Some(&7));
         assert!(core::ptr::eq(first, segments.get(0).expect("there")));

@@ -39,7 +39,7 @@
 //! number of contexts and pairs only by the depth of the ordered maps.
 
 mod both_ways;
-mod budget;
+pub(crate) mod budget;
 mod congestion;
 mod contexts;
 mod flows;

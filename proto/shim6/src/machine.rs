@@ -272,6 +272,11 @@ impl Machine {
         self.table.iter()
     }
 
+    /// The contexts in this slot and behind it, by slot. The contexts before cost nothing.
+    pub fn contexts_from(&self, first: ContextId) -> impl Iterator<Item = &Context> + '_ {
+        self.table.iter_from(first)
+    }
+
     /// Pairs in E-FAILED and NO-SUPPORT, with the cause and the end of the holddown.
     pub fn negatives(&self) -> impl Iterator<Item = (UlidPair, Failure, Instant)> + '_ {
         self.negatives.iter()

@@ -114,7 +114,12 @@ impl Table {
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Context> + '_ {
-        self.slots.iter().flatten()
+        self.iter_from(ContextId(0))
+    }
+
+    /// The contexts in this slot and behind it, by slot.
+    pub(crate) fn iter_from(&self, first: ContextId) -> impl Iterator<Item = &Context> + '_ {
+        self.slots.iter_from(first.0).flatten()
     }
 
     /// Draws a tag that no context of this host has (RFC 5533 s7.7). The tag is random, so it does not repeat a recent

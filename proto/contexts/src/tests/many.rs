@@ -95,6 +95,25 @@ fn site_without_isp(config: &Config, passes: &dyn Fn(Locator) -> bool) -> (Site,
     (site, probes)
 }
 
+/// The control API shows contexts page by page.
+#[test]
+fn the_contexts_behind_a_slot_follow_in_order() {
+    let site = Site::new(9, &Config::default());
+    let all: Vec<_> = site.host.contexts().map(|context| context.id).collect();
+    assert_eq!(all.len(), 9);
+    for after in 0..=all.len() {
+        let slot = after.checked_sub(1).map(|last| all[last]);
+        assert!(
+            site.host
+                .contexts_after(slot)
+                .map(|context| context.id)
+                .eq(all[after..].iter().copied())
+        );
+        assert!(site.host.established_after(slot).eq(all[after..].iter().copied()));
+    }
+    assert_eq!(site.host.contexts_after(Some(ContextId(u32::MAX))).count(), 0);
+}
+
 #[test]
 fn contexts_that_lose_a_path_together_share_a_bounded_pace() {
     //= rfc5534#4.3 (test)

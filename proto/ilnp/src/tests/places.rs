@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use moorline_datapath::ilnp::CANDIDATE_INTERVAL;
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
 
 use super::ilv;
@@ -43,7 +44,31 @@ fn a_silent_peer_is_remembered_while_strangers_of_a_site_are_silent_as_well() {
     assert!(
         server.machine.classic().any(|(cause, count)| cause == Classic::Silent && count > 4096)
     );
-    assert!(server.machine.negatives.is_classic(honest.remote, server.now));
+    assert!(server.machine.negatives.is_classic(honest.remote, false, server.now));
+}
+
+/// A server with more silent correspondents than places asked each of the others again, every ten seconds.
+#[test]
+fn silent_correspondents_without_a_place_are_asked_once_in_ten_minutes() {
+    for (stranger, count) in
+        [(stranger_of_a_site as fn(u64) -> Ilv, 6000), (stranger_of_any_site, 12_000)]
+    {
+        let mut server = Server::new();
+        let mut octets = [0; 2];
+        for round in 0..40 {
+            for n in 0..count {
+                server.machine.handle_report(traffic(from_stranger(stranger(n))), server.now);
+                // In the first round each is asked, and falls silent before the next ones are.
+                if round == 0 && n % 500 == 0 {
+                    octets[0] += fall_silent(&mut server);
+                }
+            }
+            octets[usize::from(round > 0)] += fall_silent(&mut server);
+            server.now = server.now + CANDIDATE_INTERVAL;
+        }
+        assert!(octets[0] > 40 * usize::try_from(count).expect("a count"), "{octets:?}");
+        assert!(octets[1] < octets[0] / 20, "{octets:?}");
+    }
 }
 
 #[test]
@@ -88,13 +113,16 @@ fn flood(server: &mut Server, stranger: fn(u64) -> Ilv) {
     }
 }
 
-fn fall_silent(server: &mut Server) {
+/// Nobody answers. Returns the octets of all messages of the server.
+fn fall_silent(server: &mut Server) -> usize {
     while let Some(at) = server.machine.poll_timeout() {
         server.now = at;
         server.machine.handle_timeout(at);
     }
-    while server.machine.poll_transmit().is_some() {}
+    let sent = core::iter::from_fn(|| server.machine.poll_transmit());
+    let octets = sent.map(|transmit| transmit.packet.len()).sum();
     server.drain();
+    octets
 }
 
 fn from_stranger(stranger: Ilv) -> IlvPair {

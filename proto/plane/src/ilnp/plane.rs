@@ -18,6 +18,7 @@ use moorline_types::{DropCounters, DropReason, IlvPair, Instant, Nid, SessionId}
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::reports::Reports;
+use crate::shim6::budget::Budget;
 use crate::{Inbound, Outbound};
 use candidates::{Looks, Origin};
 use fragments::Fragments;
@@ -77,6 +78,8 @@ pub struct Plane {
     /// Slots of `sessions`, by the ids that the machine uses.
     slots: BTreeMap<SessionId, SessionId>,
     reported: BTreeMap<IlvPair, Instant>,
+    /// Budget of reports about pairs without a session.
+    candidates: Budget,
     /// Time of the last look for the socket of a stranger without a nonce.
     looked: Option<Instant>,
     looks: Looks,
@@ -109,6 +112,7 @@ impl Plane {
             sessions,
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
+            candidates: Budget::default(),
             looked: None,
             looks: Looks::default(),
             fragments: Fragments::default(),

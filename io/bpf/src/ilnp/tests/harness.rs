@@ -148,14 +148,13 @@ impl Harness {
 
     /// Forgets reported pairs, looks for sockets, packets without room, first fragments, and drops.
     pub(crate) fn clear(&self) {
-        let no_room = tables::handle(&self.plane.object, ".data.room").unwrap();
-        let zeros = vec![0; usize::try_from(no_room.value_size()).unwrap()];
-        no_room.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();
+        for section in [".data.room", ".data.candidates"] {
+            let section = tables::handle(&self.plane.object, section).unwrap();
+            let zeros = vec![0; usize::try_from(section.value_size()).unwrap()];
+            section.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();
+        }
         let looked = Table::<u32, u64>::of(&self.plane.object, "looked").unwrap();
         looked.insert(&0, &0).unwrap();
-        let looks = tables::handle(&self.plane.object, ".data.looks").unwrap();
-        let zeros = vec![0; usize::try_from(looks.value_size()).unwrap()];
-        looks.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();
         let table = Table::<types::pair, u64>::of(&self.plane.object, "candidates").unwrap();
         table.keys().iter().for_each(|pair| table.remove(pair).unwrap());
         let fragments =

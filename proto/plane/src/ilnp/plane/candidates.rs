@@ -4,12 +4,14 @@ use alloc::collections::BTreeMap;
 use core::net::Ipv6Addr;
 
 use moorline_datapath::ilnp::{
-    CANDIDATE_INTERVAL, LOOK_INTERVAL, LOOK_SHARES, LOOKS_RENEWED, Report, Socket, Wanted,
+    CANDIDATE_INTERVAL, CANDIDATES_BURST, CANDIDATES_REST, LOOK_INTERVAL, LOOK_SHARES,
+    LOOKS_RENEWED, Report, Socket, Wanted,
 };
 use moorline_types::{IlvPair, Instant, Nonce, Prefix};
 use moorline_wire::ip6::Upper;
 
 use super::{At, Plane};
+use crate::shim6::budget::Rate;
 
 /// Sender of a packet without a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,10 +38,9 @@ impl Plane {
             return;
         }
         let may_look = match (origin, nonce) {
-            _ if self.settings.wanted == Wanted::All => true,
-            (Origin::Stranger, Some(_)) => self.looks.take(pair.remote.address(), now),
-            (Origin::Stranger, None) => self.may_look(now),
             (Origin::Here | Origin::Lost, _) => true,
+            (Origin::Stranger, None) if self.settings.wanted != Wanted::All => self.may_look(now),
+            (Origin::Stranger, _) => self.looks.take(pair.remote.address(), now),
         };
         if !may_look {
             return;
@@ -53,7 +54,8 @@ impl Plane {
             || origin == Origin::Lost;
         let inbound = origin != Origin::Here;
         let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
-        if !is_wanted || !self.reports.push(report) {
+        let rate = Rate { interval: CANDIDATES_REST, burst: CANDIDATES_BURST };
+        if !is_wanted || !self.candidates.take(rate, now) || !self.reports.push(report) {
             return;
         }
         if self.reported.len() >= MAX_REPORTED {

@@ -1,5 +1,7 @@
 //! Reports of traffic without a session.
 
+use core::time::Duration;
+
 use moorline_datapath::ilnp::{LOOK_INTERVAL, LOOK_SHARES, LOOKS_RENEWED};
 
 use super::*;
@@ -112,5 +114,39 @@ fn an_address_a_link_a_part_of_a_site_and_all_have_shares_of_the_looks() {
         assert_eq!(reported(NOW), share);
         assert_eq!(reported(NOW + LOOKS_RENEWED / share), 1);
         assert_eq!(reported(NOW + LOOKS_RENEWED * 3), share);
+    }
+}
+
+/// With more pairs in use than the plane remembers, each packet was a report.
+#[test]
+fn very_many_pairs_in_use_are_reported_at_a_pace() {
+    let mut plane = Plane::new(Settings::default(), [1; 16]);
+    let sockets = Counted::default();
+    let mut reports = 0;
+    for n in 0..50_000 {
+        let remote = Ilv::new(THERE, Nid(0x100 + n % 10_000));
+        let mut packet = packet(pair().local, remote, 17, 0, (L64(0), L64(0)));
+        let now = NOW + Duration::from_micros(20 * n);
+        assert_eq!(plane.handle_outbound(&mut packet, &sockets, now), Outbound::Pass);
+        reports += core::iter::from_fn(|| plane.poll_report()).count();
+    }
+    assert!((4096..4096 + 4_001).contains(&reports), "{reports}");
+}
+
+/// Packets without a nonce, of strangers with addresses of this many /64s of one /48.
+fn strange_packets(links: u64, count: u64) -> impl Iterator<Item = Vec<u8>> {
+    let stranger = move |n: u64| Ilv::new(L64(THERE.0 + n % links), Nid(0x100 + n));
+    (0..count).map(move |n| packet(stranger(n), pair().local, 17, 0, (L64(0), L64(0))))
+}
+
+#[test]
+fn with_an_open_policy_the_looks_of_all_strangers_have_shares() {
+    let mut plane = Plane::new(Settings { wanted: Wanted::All, ..Settings::default() }, [1; 16]);
+    let sockets = Counted::default();
+    for (links, count, looks) in [(1, 10_000, 64), (1_000, 10_000, 256)] {
+        for mut packet in strange_packets(links, count) {
+            plane.handle_inbound(&mut packet, &sockets, NOW);
+        }
+        assert_eq!(sockets.0.get(), looks, "of {links} links, with those before");
     }
 }
