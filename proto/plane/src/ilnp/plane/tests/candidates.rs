@@ -83,7 +83,7 @@ fn a_dozen_peers_that_show_nonces_are_reported_beside_a_flood_of_a_site() {
     let peer = |n: u64| Ilv::new(THERE, Nid(0x100 + n));
     let mut flood = 0;
     for ms in 0..4000 {
-        let now = NOW + core::time::Duration::from_millis(ms);
+        let now = NOW + Duration::from_millis(ms);
         let shown = (0..20).filter(|n| is_reported(&mut plane, of_site(20 * ms + n), now));
         flood += shown.count();
         // Each peer sends two packets a second.
