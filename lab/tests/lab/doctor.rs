@@ -3,12 +3,13 @@
 use std::net::Ipv6Addr;
 
 use crate::common::doctor::{ask_doctor, trouble};
-use crate::common::{protected, protected_with, with_ilnp};
-use moorline_api::Pair;
+use crate::common::{eventually, protected, protected_with, with_ilnp};
+use moorline_api::{BlockingClient, Client, Excluded, Pair};
 use moorline_doctor::Report;
 use moorline_doctor::probe::{Kind, Verdict};
 use moorline_lab::netns::Namespace;
 use moorline_lab::topology::{host_address, prefix_of};
+use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 
 fn both_of_b() -> [Ipv6Addr; 2] {
     [host_address("b", 1), host_address("b", 2)]
@@ -138,6 +139,29 @@ fn an_uplink_that_moorlined_may_not_use_is_none() {
     assert_eq!(finding.evidence, [said], "{report:#?}");
     let ours = &report.peer.as_ref().unwrap().pairs;
     assert!(ours.iter().all(|row| prefix_of(row.pair.local) == prefix_of(host_address("a", 1))));
+}
+
+/// Whatever goes by, the rule is the reason why there is no context.
+#[test]
+fn a_peer_that_a_rule_excludes_is_named_with_the_rule_while_megabytes_go_by() {
+    let rule = "[[triggers]]\npeer = \"2001:db8::/32\"\nnever = true\n";
+    let settings = [rule.to_owned(), "trigger-never = true\n".to_owned()];
+    let Some(hosts) = protected_with("an excluded peer", settings) else { return };
+    let [client, server] = hosts.ends.clone();
+    let peer = server.address;
+    let options =
+        TcpOptions { client, server, sender: Sender::Client, bytes: u64::MAX, rate: 50_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    eventually("megabytes", || transfer.arrivals().total() > 20_000_000);
+    let socket = hosts.lab.directory("a").unwrap().join("moorlined.sock");
+    let daemon = BlockingClient::new(Client::new(socket)).unwrap();
+    let why = "the rule of [[triggers]] for peer 2001:db8::/32".to_owned();
+    assert_eq!(daemon.status().unwrap().excluded, [Excluded { peer, why: why.clone() }]);
+    assert_eq!(daemon.contexts().unwrap(), []);
+    let report = ask_doctor(&hosts, &[]);
+    let found = report.findings.iter().find(|finding| finding.code == "peer-excluded");
+    let shown = format!("{peer}: {why}");
+    assert!(found.is_some_and(|finding| finding.evidence.contains(&shown)), "{report:?}");
 }
 
 #[test]

@@ -159,6 +159,8 @@ fn new_connections_keep_away_from_a_carrier_that_comes_and_goes() {
         let events = daemon.events();
         events.iter().filter(|event| event.kind == EventKind::Moved).count()
     };
+    let socket = hosts.lab.directory("a").unwrap().join("moorlined.sock");
+    let client = BlockingClient::new(Client::new(socket)).unwrap();
     let mut moved = None;
     for promised in [0, 5, 10].map(Duration::from_secs) {
         assert_eq!(way(&a, server), "isp1");
@@ -168,8 +170,23 @@ fn new_connections_keep_away_from_a_carrier_that_comes_and_goes() {
         eventually("payload by the other link", || hosts.has_moved_to_isp2());
         let since = Instant::now();
         restore_carrier(&hosts.lab, "a", "isp1");
+        let is_avoided = !promised.is_zero();
+        if is_avoided {
+            eventually("a status that says so", || {
+                let uplinks = client.status().unwrap().uplinks;
+                let first = uplinks.iter().find(|uplink| uplink.name == "isp1");
+                first
+                    .is_some_and(|one| one.carrier && one.avoided_secs.is_some_and(|secs| secs > 0))
+            });
+        }
         eventually("the link again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
         let stayed = since.elapsed();
+        assert_eq!(client.status().unwrap().uplinks[0].avoided_secs, None);
+        let taken = if is_avoided { "isp2" } else { "isp1" };
+        let back = hosts.daemons[0].events().into_iter().filter_map(|event| event.reason);
+        let back: Vec<_> = back.filter(|reason| reason.contains("isp1: carrier back")).collect();
+        let told = format!("isp1: carrier back: new connections take {taken}");
+        assert_eq!(back.last(), Some(&told), "{back:?}");
         assert!(stayed >= promised, "after {stayed:?}, not {promised:?}\n{}", hosts.story());
         // The connection that is there goes on by the other link, and moves no more.
         for direction in flow.arrivals() {
