@@ -1,4 +1,4 @@
-//! `moorline stack up --shim6`: two hosts with two links each, and Linux as the router of all links, in a network namespace. The tests need
+//! `moorline stack up --shim6`, with and without `--ilnp`: two hosts with two links each, and Linux as the router of all links, in a network namespace. The tests need
 //! root, `ip`, `nft` and radvd.
 #![allow(
     clippy::unwrap_used,
@@ -25,6 +25,8 @@ use tempfile::TempDir;
 
 /// Two hosts, and the routers of their links.
 struct Network {
+    /// Whether the hosts speak ILNP.
+    ilnp: bool,
     folder: TempDir,
     hosts: Vec<Host>,
     radvd: Option<Child>,
@@ -41,9 +43,13 @@ struct Host {
 impl Network {
     /// Starts both hosts, and the routers. Each host has an address on each of its links.
     fn start() -> Self {
+        Self::start_with(false)
+    }
+
+    fn start_with(ilnp: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::write("/proc/sys/net/ipv6/conf/all/forwarding", "1").unwrap();
-        let mut network = Self { folder, hosts: Vec::new(), radvd: None };
+        let mut network = Self { ilnp, folder, hosts: Vec::new(), radvd: None };
         let programs = ['a', 'b'].map(|name| (name, network.up(name)));
         network.advertise();
         for (name, mut up) in programs {
@@ -57,18 +63,21 @@ impl Network {
     fn up(&self, name: char) -> Program {
         let [one, two] = links(name);
         let (state, control) = (self.path(&format!("state-{name}")), self.control(name));
-        let mut up = Program::start(&[
+        let wires = [&one, &two].map(|link| format!("tap:{link}"));
+        let mut arguments = vec![
             "up",
             "--shim6",
             "--wire",
-            &format!("tap:{one}"),
+            &wires[0],
             "--wire",
-            &format!("tap:{two}"),
+            &wires[1],
             "--state-dir",
             state.to_str().unwrap(),
             "--control",
             control.to_str().unwrap(),
-        ]);
+        ];
+        arguments.extend(self.ilnp.then_some("--ilnp"));
+        let mut up = Program::start(&arguments);
         for link in [one, two] {
             up.wait_for("up on ");
             let address = format!("{}1/64", prefix(&link));
@@ -114,17 +123,23 @@ impl Network {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The context of a host, once it is established.
-    fn context(&self, name: char) -> Value {
+    /// The context or session of a host, once it is established.
+    fn protection(&self, name: char) -> Value {
+        let kind = self.kind();
         loop {
             let shown: Value =
                 serde_json::from_str(&self.text(name, &["netstat", "--json"])).unwrap();
-            let contexts = shown["contexts"].as_array().unwrap();
-            if let Some(context) = contexts.iter().find(|one| !one["local_locator"].is_null()) {
-                return context.clone();
+            let all = shown[kind].as_array().unwrap();
+            if let Some(one) = all.iter().find(|one| one["state"] == "established") {
+                return one.clone();
             }
             thread::yield_now();
         }
+    }
+
+    /// What protects the connections of the hosts.
+    const fn kind(&self) -> &'static str {
+        if self.ilnp { "sessions" } else { "contexts" }
     }
 }
 
@@ -175,43 +190,56 @@ fn cut(link: &str) {
 
 #[test]
 fn a_connection_survives_when_its_link_carries_nothing_any_more() {
+    in_namespace(|| survive(&Network::start()));
+}
+
+#[test]
+fn a_connection_survives_by_its_session_when_its_link_carries_nothing_any_more() {
     in_namespace(|| {
-        let network = Network::start();
-        let sent = pattern(20_000_000);
-        let mut echo = Program::of(network.command('b', &["echo"]));
-        echo.wait_for("echo at port 7");
-        let peer = network.hosts[1].addresses[0].to_string();
-        let mut nc = network.command('a', &["nc", &peer, "7"]);
-        let mut nc = nc.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        let mut stdin = nc.stdin.take().unwrap();
-        let (half, rest) = sent.split_at(sent.len() / 2);
-        let (half, rest) = (half.to_vec(), rest.to_vec());
-        let (go_on, begun) = std::sync::mpsc::channel::<()>();
-        let writing = thread::spawn(move || {
-            stdin.write_all(&half).unwrap();
-            begun.recv().unwrap();
-            stdin.write_all(&rest).unwrap();
-        });
-        let mut stdout = nc.stdout.take().unwrap();
-        let mut received = vec![0; sent.len() / 4];
-        stdout.read_exact(&mut received).unwrap();
-
-        let before = network.context('a');
-        let link = link_of(&before["local_locator"]);
-        assert_eq!(before["local_locator"], before["local"], "the context has not moved");
-        cut(&link);
-        go_on.send(()).unwrap();
-        stdout.read_to_end(&mut received).unwrap();
-        writing.join().unwrap();
-        assert_eq!(Sha256::digest(&received), Sha256::digest(&sent), "{}", received.len());
-        assert!(nc.wait().unwrap().success());
-
-        let after = network.context('a');
-        assert_eq!((&after["local"], &after["peer"]), (&before["local"], &before["peer"]));
-        assert_ne!(link_of(&after["local_locator"]), link, "packets have another link");
-        let shown = network.text('a', &["netstat", "--contexts"]);
-        assert!(shown.contains(after["local_locator"].as_str().unwrap()), "{shown}");
+        let network = Network::start_with(true);
+        survive(&network);
+        let shown: Value =
+            serde_json::from_str(&network.text('a', &["netstat", "--json"])).unwrap();
+        assert_eq!(shown["contexts"].as_array().unwrap().len(), 0);
     });
+}
+
+/// Has host B echo what host A sends, and cuts the link of the connection amid that.
+fn survive(network: &Network) {
+    let sent = pattern(20_000_000);
+    let mut echo = Program::of(network.command('b', &["echo"]));
+    echo.wait_for("echo at port 7");
+    let peer = network.hosts[1].addresses[0].to_string();
+    let mut nc = network.command('a', &["nc", &peer, "7"]);
+    let mut nc = nc.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut stdin = nc.stdin.take().unwrap();
+    let (half, rest) = sent.split_at(sent.len() / 2);
+    let (half, rest) = (half.to_vec(), rest.to_vec());
+    let (go_on, begun) = std::sync::mpsc::channel::<()>();
+    let writing = thread::spawn(move || {
+        stdin.write_all(&half).unwrap();
+        begun.recv().unwrap();
+        stdin.write_all(&rest).unwrap();
+    });
+    let mut stdout = nc.stdout.take().unwrap();
+    let mut received = vec![0; sent.len() / 4];
+    stdout.read_exact(&mut received).unwrap();
+
+    let before = network.protection('a');
+    let link = link_of(&before["local_locator"]);
+    assert_eq!(before["local_locator"], before["local"], "no move yet");
+    cut(&link);
+    go_on.send(()).unwrap();
+    stdout.read_to_end(&mut received).unwrap();
+    writing.join().unwrap();
+    assert_eq!(Sha256::digest(&received), Sha256::digest(&sent), "{}", received.len());
+    assert!(nc.wait().unwrap().success());
+
+    let after = network.protection('a');
+    assert_eq!((&after["local"], &after["peer"]), (&before["local"], &before["peer"]));
+    assert_ne!(link_of(&after["local_locator"]), link, "packets have another link");
+    let shown = network.text('a', &["netstat", &format!("--{}", network.kind())]);
+    assert!(shown.contains(after["local_locator"].as_str().unwrap()), "{shown}");
 }
 
 #[test]

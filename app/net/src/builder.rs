@@ -121,7 +121,7 @@ impl Builder {
         self
     }
 
-    /// Has Shim6 beneath the host. Then the host makes hash-based addresses, whatever [`Self::addresses`] says. Such a host
+    /// Has Shim6 beneath the host, and ILNP if [`Shim6::ilnp`] says so. Then the host makes hash-based addresses, whatever [`Self::addresses`] says. Such a host
     /// needs several wires, or one with routers of several providers.
     #[must_use]
     pub fn shim6(mut self, shim6: Shim6) -> Self {

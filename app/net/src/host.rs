@@ -3,6 +3,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use moorline_contexts::ContextView;
+use moorline_ilnp::SessionView;
 use moorline_ip::Mac;
 use moorline_protected::News;
 use moorline_stack::address::State as AddressState;
@@ -48,7 +49,7 @@ pub struct Interface {
 pub enum Event {
     /// At the stack. Events of sockets are not among these.
     Stack(stack::Event),
-    /// Something happened to contexts of Shim6, or to the addresses of a host with Shim6.
+    /// Something happened to contexts of Shim6, to sessions of ILNP, or to the addresses of a host with Shim6.
     Shim6(News),
     /// The addresses could not be saved. The host uses no new ones before it can save them: it tries again in ten seconds.
     Unsaved(Arc<io::Error>),
@@ -125,6 +126,15 @@ impl Host {
         })
     }
 
+    /// The sessions of ILNP, in the order of their numbers; empty without ILNP. Whoever knows the nonces can send in the names of both ends.
+    #[must_use]
+    pub fn sessions(&self) -> Vec<SessionView> {
+        self.shared().look(|state, now| {
+            let sessions = state.node.protected().and_then(|host| host.protocols().ilnp());
+            sessions.into_iter().flat_map(|sessions| sessions.sessions(now)).collect()
+        })
+    }
+
     /// A sentence for people, if the file of the addresses of the last run was damaged.
     #[must_use]
     pub fn damage(&self) -> Option<&str> {
@@ -160,7 +170,7 @@ impl Host {
         })
     }
 
-    /// Ends the host: resets its connections, and waits until its last frames are on the wires, as far as those take them. Sockets that
+    /// Ends the host: resets its connections, ends its sessions, and waits until its last frames are on the wires, as far as those take them. Sockets that
     /// are still there work no more.
     pub async fn shut_down(self) {
         self.0.end();
@@ -176,6 +186,7 @@ impl Owner {
                 // The connection may be over already.
                 let _ = node.call(now, |stack| stack.tcp_abort(*id, now));
             }
+            node.end_sessions(now);
         });
         self.0.end.send_replace(true);
     }

@@ -31,6 +31,7 @@
 //!
 //! With [`Builder::shim6`] and several wires, connections with peers that know Shim6 (RFC 5533) survive when a wire or its provider fails. The
 //! program does nothing for that: a connection keeps its addresses, and its packets have others. The example `survive` shows it.
+//! [`Shim6::ilnp`] adds ILNP (RFC 6740).
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {

@@ -68,6 +68,14 @@ impl Node {
         }
     }
 
+    /// Ends all sessions of ILNP, and tells the correspondents.
+    pub(crate) fn end_sessions(&mut self, now: Instant) {
+        match self {
+            Self::Plain(_) => {}
+            Self::Protected(host) => host.end_sessions(now),
+        }
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         match self {
             Self::Plain(stack) => stack.poll_timeout(),

@@ -45,6 +45,14 @@ impl Shim6 {
         self
     }
 
+    /// Has the host speak ILNP, too. A connection with a host that knows ILNP then has a session in place of a context. If the
+    /// settings of [`Self::config`] say how to speak it, those stay.
+    #[must_use]
+    pub fn ilnp(mut self) -> Self {
+        self.config.ilnp.get_or_insert_default();
+        self
+    }
+
     pub(crate) fn open(self, stack: stack::Config, seed: [u8; 32]) -> io::Result<Opened> {
         let config = Config { stack, ..self.config };
         let node = |host| Node::Protected(Box::new(host));

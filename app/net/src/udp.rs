@@ -1,6 +1,6 @@
 use std::future::poll_fn;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv6Addr, SocketAddr};
 use std::task::{Context, Poll};
 
 use moorline_stack::socket::Error;
@@ -33,6 +33,28 @@ impl UdpSocket {
         Ok(Self { host: host.clone(), id: id.map_err(to_io)? })
     }
 
+    /// Connects the socket: it receives datagrams from this peer only, and [`Self::send`] sends there. The datagrams of a connected socket
+    /// earn a session of ILNP.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::NetworkUnreachable`]: the host has no route or no address for the peer. Others: the socket has a peer already.
+    pub fn connect(&self, peer: impl Into<SocketAddr>) -> io::Result<()> {
+        let peer = v6(peer.into());
+        let connected = self
+            .host
+            .shared()
+            .with(|state, now| state.node.call(now, |stack| stack.udp_connect(self.id, peer, now)));
+        connected.map_err(to_io)
+    }
+
+    /// Sends a datagram to the peer of [`Self::connect`].
+    ///
+    /// # Errors
+    /// As [`Self::send_to`]; [`io::ErrorKind::NotConnected`].
+    pub fn send(&self, payload: &[u8]) -> io::Result<usize> {
+        self.send_octets(payload, None, Options::default())
+    }
+
     /// Sends a datagram. As any datagram, it can be lost. Returns the number of its octets.
     ///
     /// # Errors
@@ -51,9 +73,16 @@ impl UdpSocket {
         to: impl Into<SocketAddr>,
         options: Options,
     ) -> io::Result<usize> {
-        let to = v6(to.into());
+        self.send_octets(payload, Some(v6(to.into())), options)
+    }
+
+    fn send_octets(
+        &self,
+        payload: &[u8],
+        to: Option<(Ipv6Addr, u16)>,
+        options: Options,
+    ) -> io::Result<usize> {
         let sent = self.host.shared().with(|state, now| {
-            let to = Some(to);
             state.node.call(now, |stack| stack.udp_send_to(self.id, payload, to, options, now))
         });
         sent.map(|()| payload.len()).map_err(to_io)
@@ -114,7 +143,7 @@ impl UdpSocket {
     pub fn local_addr(&self) -> io::Result<SocketAddr> {
         let local = self.host.shared().look(|state, _| state.node.stack().udp_local(self.id));
         let (ip, port) = local.map_err(to_io)?;
-        Ok((ip.unwrap_or(std::net::Ipv6Addr::UNSPECIFIED), port).into())
+        Ok((ip.unwrap_or(Ipv6Addr::UNSPECIFIED), port).into())
     }
 }
 

@@ -157,6 +157,23 @@ impl SessionEntry {
         IlvPair::new(self.pair.local.at(self.wire.0), self.pair.remote.at(self.wire.1))
     }
 
+    /// Octets that the nonce may add to packets on the wire.
+    #[must_use]
+    pub const fn overhead(&self) -> u32 {
+        match self.send_nonce {
+            _ if self.always || !self.maps_tcp => ROOM_IN_TCP,
+            Nonce::Short(_) => SHORT_HEADER,
+            Nonce::Long(_) => LONG_HEADER,
+        }
+    }
+
+    /// Whether the path of the packets is not that of the addresses of the sockets: the session has moved, or all packets
+    /// have the nonce.
+    #[must_use]
+    pub fn needs_route(&self) -> bool {
+        self.always || self.wire_pair() != self.pair
+    }
+
     /// Whether the correspondent has read our nonce already when a plane gets the session: after a restart of the
     /// daemon.
     #[must_use]
@@ -198,3 +215,6 @@ pub const MAX_SESSIONS: usize = 65_536;
 pub const MAX_WITH_NODE: usize = 16;
 /// Largest number of locators of a correspondent that are kept, the preferred ones: 32. Not configurable.
 pub const MAX_REMOTE_LOCATORS: usize = 32;
+/// Octets of the header with a nonce of 32 bits, and with one of 96 bits.
+const SHORT_HEADER: u32 = 8;
+const LONG_HEADER: u32 = 16;

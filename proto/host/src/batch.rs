@@ -12,7 +12,6 @@ use moorline_types::{ContextId, Instant, SessionId, Ulid};
 
 use crate::effect::Effect;
 use crate::host::Host;
-use crate::known::needs_route;
 
 /// Outputs that are due together, by kind. All routes go at once, because each change makes every socket of the host
 /// look up its route again. An output of a session can come before an older output of a context: if both are about
@@ -148,7 +147,8 @@ impl Host {
     /// as the session.
     fn routes_of_sessions(&self, updates: &[SessionUpdate]) -> Vec<(Mover, MovedRoute)> {
         let routes = updates.iter().filter_map(|update| match update {
-            SessionUpdate::Upsert(entry) => needs_route(entry)
+            SessionUpdate::Upsert(entry) => entry
+                .needs_route()
                 .then(|| (Mover::Session(entry.id), self.routing.route_of_session(entry))),
             SessionUpdate::Remove { .. } => None,
         });
@@ -300,7 +300,7 @@ const fn session_of(update: &SessionUpdate) -> SessionId {
 /// The session of an update that ends the need for a route.
 fn without_route(update: &SessionUpdate) -> Option<Mover> {
     match update {
-        SessionUpdate::Upsert(entry) => (!needs_route(entry)).then_some(Mover::Session(entry.id)),
+        SessionUpdate::Upsert(entry) => (!entry.needs_route()).then_some(Mover::Session(entry.id)),
         SessionUpdate::Remove { session } => Some(Mover::Session(*session)),
     }
 }

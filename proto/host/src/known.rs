@@ -1,7 +1,7 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use moorline_datapath::ilnp::{ROOM_IN_TCP, SessionEntry};
-use moorline_types::{IlvPair, Nid, Nonce, SessionId};
+use moorline_datapath::ilnp::SessionEntry;
+use moorline_types::{IlvPair, Nid, SessionId};
 
 /// Facts about a session that the host keeps outside the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct KnownSession {
 
 impl KnownSession {
     fn of(entry: &SessionEntry) -> Self {
-        let (overhead, is_routed) = (overhead_of(entry), needs_route(entry));
+        let (overhead, is_routed) = (entry.overhead(), entry.needs_route());
         Self { pair: entry.pair, wire: entry.wire_pair(), overhead, is_routed }
     }
 }
@@ -75,27 +75,10 @@ impl KnownSessions {
     }
 }
 
-/// Octets that the nonce may add to packets of a session on the wire.
-pub(crate) fn overhead_of(entry: &SessionEntry) -> u32 {
-    match entry.send_nonce {
-        _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
-        Nonce::Short(_) => SHORT_HEADER,
-        Nonce::Long(_) => LONG_HEADER,
-    }
-}
-
-pub(crate) fn needs_route(entry: &SessionEntry) -> bool {
-    entry.always || entry.wire_pair() != entry.pair
-}
-
-/// Octets of the header with a nonce of 32 bits, and with one of 96 bits.
-const SHORT_HEADER: u32 = 8;
-const LONG_HEADER: u32 = 16;
-
 #[cfg(test)]
 mod tests {
     use moorline_datapath::ilnp::ChecksumMode;
-    use moorline_types::{Ilv, L64};
+    use moorline_types::{Ilv, L64, Nonce};
 
     use super::*;
 

@@ -11,8 +11,8 @@ use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update as ContextUpdate;
 use moorline_ilnp::SessionSnapshot;
 use moorline_types::{
-    ContextId, DropReason, Instant, LocalRoutes, Locator, LocatorPair, Prefix, SessionId, Ulid,
-    UlidPair,
+    ContextId, DropReason, Ilv, Instant, LocalRoutes, Locator, LocatorPair, Prefix, SessionId,
+    Ulid, UlidPair,
 };
 
 use crate::effect::{Effect, SessionAddress};
@@ -135,6 +135,21 @@ impl Host {
             self.effects.push_back(Effect::GiveUpNeighbors { ifindex });
         }
         self.on_router_lost(ifindex, now);
+        self.ask_correspondents(&local, now);
+    }
+
+    /// Handles addresses whose router does not answer, on an uplink with other routers.
+    pub fn handle_router_lost_of(&mut self, local: &[Locator], now: Instant) {
+        self.shim6.handle_router_lost(local, now);
+        self.ask_correspondents(local, now);
+    }
+
+    /// Has the correspondents of sessions asked that still use the locators of these addresses.
+    fn ask_correspondents(&mut self, local: &[Locator], now: Instant) {
+        let l64s: Vec<_> = local.iter().map(|own| Ilv::of(own.0).l64).collect();
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.handle_router_lost(&l64s, now);
+        }
     }
 
     /// Handles an effect that could not be executed. A context or session that a data plane has not taken goes.

@@ -12,7 +12,7 @@ use moorline_datapath::ilnp::SessionEntry;
 use moorline_datapath::shim6::ContextEntry;
 use moorline_types::{Ilv, Instant, LocalRoutes, Locator, LocatorPair, Prefix, Ulid, UlidPair};
 
-use crate::known::{KnownSession, KnownSessions, overhead_of};
+use crate::known::{KnownSession, KnownSessions};
 use crate::node::{LocatorRule, Node, SessionAddresses};
 use crate::path_mtus::{MIN_MTU, PathMtus};
 
@@ -246,7 +246,7 @@ impl Routing {
         let ulids = entry.pair.ulids();
         MovedRoute {
             ulids,
-            mtu: path_mtu.saturating_sub(overhead_of(entry)),
+            mtu: path_mtu.saturating_sub(entry.overhead()),
             bare_tcp_mtu: is_tcp_bare.then_some(path_mtu),
             direct: self.next_hop(locators),
             own: self.own_hop(ulids.local),

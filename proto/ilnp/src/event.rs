@@ -124,6 +124,40 @@ pub enum Classic {
     Refused(Refusal),
 }
 
+impl Event {
+    /// The session that the event is about, and the addresses that sockets see, as far as the event says both.
+    #[must_use]
+    pub const fn subject(&self) -> (Option<SessionId>, Option<IlvPair>) {
+        match *self {
+            Self::Established { session, pair, .. } | Self::Forgotten { session, pair, .. } => {
+                (Some(session), Some(pair))
+            }
+            Self::Classic { pair, .. } | Self::GivenUp { pair } => (None, Some(pair)),
+            Self::Moved { session, .. }
+            | Self::Regained { session }
+            | Self::UpdateAcknowledged { session }
+            | Self::UpdateUnanswered { session } => (Some(session), None),
+        }
+    }
+}
+
+impl Classic {
+    /// The cause in words.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Silent => "no answer",
+            Self::Unread => "no answer to the nonce",
+            Self::NoSupport => "the correspondent does not know the option",
+            Self::Refused(Refusal::NO_SOCKET) => "refused: no socket",
+            Self::Refused(Refusal::NOT_CONNECTED) => "refused: no connected socket",
+            Self::Refused(Refusal::RESOURCES) => "refused: no room",
+            Self::Refused(Refusal::POLICY) => "refused: policy",
+            Self::Refused(_) => "refused",
+        }
+    }
+}
+
 /// An IPv6 packet to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {

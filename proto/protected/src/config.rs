@@ -5,6 +5,7 @@ use alloc::collections::BTreeMap;
 use moorline_addresses::{AddressMode, AddressPolicy, Rule};
 use moorline_cga::Sec;
 use moorline_contexts as shim6;
+use moorline_ilnp as ilnp;
 use moorline_plane::shim6::Settings;
 use moorline_stack::stack;
 
@@ -17,12 +18,14 @@ pub struct Config {
     pub shim6: shim6::Config,
     /// Settings of the data plane: when traffic deserves a context.
     pub plane: Settings,
+    /// Settings of ILNP; `None` for a host that does not speak it.
+    pub ilnp: Option<ilnp::Config>,
     /// Sec of the hash-based addresses (RFC 3972 s2).
     pub sec: Sec,
 }
 
 impl Default for Config {
-    /// The settings of the daemon: Send Timeout 10 s (decision 003), all extensions of REAP, Sec 1.
+    /// The settings of the daemon: Send Timeout 10 s (decision 003), all extensions of REAP, Sec 1, no ILNP.
     fn default() -> Self {
         let mut shim6 = shim6::Config {
             asks_before_removal: true,
@@ -30,7 +33,8 @@ impl Default for Config {
             ..shim6::Config::default()
         };
         shim6.shim6.send_timeout = SEND_TIMEOUT;
-        Self { stack: stack::Config::default(), shim6, plane: Settings::default(), sec: Sec::ONE }
+        let (stack, plane) = (stack::Config::default(), Settings::default());
+        Self { stack, shim6, plane, ilnp: None, sec: Sec::ONE }
     }
 }
 

@@ -1,19 +1,21 @@
 //! Executes the effects of [`moorline_host::Host`] on the stack and the planes.
 
 use alloc::collections::BTreeSet;
+use core::net::Ipv6Addr;
 
 use moorline_addresses::{Action, Lifetimes};
 use moorline_cga::LocalProof;
 use moorline_contexts::Question;
+use moorline_datapath::ilnp::{SessionEntry, Update as SessionUpdate};
 use moorline_datapath::shim6::{ContextEntry, Update};
-use moorline_host::Effect;
+use moorline_host::{Effect, Node, SessionAddress};
 use moorline_stack::Drop;
 use moorline_stack::address::Given;
-use moorline_stack::stack::Carried;
-use moorline_types::{ContextId, Instant, Locator, UlidPair};
+use moorline_stack::stack::{Carried, WireId};
+use moorline_types::{ContextId, IlvPair, Instant, Locator, UlidPair};
 
-use crate::host::{Host, News, Saving, fork};
-use crate::packets::NO_SOCKETS;
+use crate::host::{Host, News, PREFIX_LEN, Saving, fork};
+use crate::sockets::StackSockets;
 use crate::view::{ends, wire_of};
 
 impl Host {
@@ -35,9 +37,12 @@ impl Host {
     fn execute(&mut self, effect: &Effect, now: Instant) -> bool {
         match effect {
             Effect::UpdateContext(update) => self.update_context(update, now),
+            Effect::UpdateSession(update) => self.update_session(update),
+            Effect::SetNode(node) => self.set_node(node),
             Effect::SendShim6 { transmit, .. } => {
                 self.send_control(&transmit.octets, transmit.locators, now);
             }
+            Effect::SendIlnp { transmit, .. } => self.send_ilnp(&transmit.packet, now),
             Effect::NotifyTcp { ulids, .. } => {
                 self.stack.handle_move(ulids.local.0, ulids.peer.0, now);
             }
@@ -55,7 +60,19 @@ impl Host {
                 self.ask_to_save();
             }
             Effect::AskUsage(question) => self.answer_usage(*question, now),
+            Effect::AddSessionAddress(SessionAddress { ifindex, address }) => {
+                return self.add_session_address(wire_of(*ifindex), *address, now).is_ok();
+            }
+            Effect::RemoveSessionAddress(SessionAddress { ifindex, address }) => {
+                self.remove_address(wire_of(*ifindex), *address, now);
+            }
             Effect::TellContext(event) => self.tell(News::Context(*event)),
+            Effect::TellSession(event) => {
+                let (id, pair) = event.subject();
+                let known = id.and_then(|id| self.sessions.get(&id).copied());
+                let ulids = pair.map(IlvPair::ulids).or(known);
+                self.tell(News::Session { ulids, event: *event });
+            }
             Effect::TellAddress(note) => self.tell(News::Address(note.clone())),
             Effect::Route(_)
             | Effect::AskRoutes
@@ -63,7 +80,8 @@ impl Host {
             | Effect::ReleaseUlid(_)
             | Effect::AskOffloads
             | Effect::AskSockets(_) => {
-                self.routes.execute(effect, &mut self.protocols, &NO_SOCKETS, now);
+                let sockets = StackSockets(&self.stack);
+                self.routes.execute(effect, &mut self.protocols, &sockets, now);
             }
             // The stack finds the next hop by the source of each packet, so it needs neither rules nor copies of routes. It
             // has solicited routers itself when the link came up.
@@ -83,14 +101,7 @@ impl Host {
             | Effect::Outrank(_)
             // The host asks no targets, and does not prefer routes.
             | Effect::AskTarget { .. }
-            | Effect::PreferRoute(_)
-            // There is no ILNP.
-            | Effect::UpdateSession(_)
-            | Effect::SetNode(_)
-            | Effect::AddSessionAddress(_)
-            | Effect::RemoveSessionAddress(_)
-            | Effect::SendIlnp { .. }
-            | Effect::TellSession(_) => {}
+            | Effect::PreferRoute(_) => {}
         }
         true
     }
@@ -126,14 +137,72 @@ impl Host {
         }
     }
 
+    /// Tells the plane of a session, and the stack by which addresses the session's packets leave.
+    fn update_session(&mut self, update: &SessionUpdate) {
+        let Some(plane) = &mut self.planes.ilnp else { return };
+        plane.handle_update(update);
+        match update {
+            SessionUpdate::Upsert(entry) => {
+                let ulids = entry.pair.ulids();
+                let before = self.sessions.insert(entry.id, ulids);
+                before.filter(|before| *before != ulids).into_iter().for_each(|ulids| {
+                    self.stack.set_carried(addresses(ulids), None);
+                });
+                self.stack.set_carried(addresses(ulids), carried_in_session(entry));
+            }
+            SessionUpdate::Remove { session } => {
+                if let Some(ulids) = self.sessions.remove(session) {
+                    self.stack.set_carried(addresses(ulids), None);
+                }
+            }
+        }
+    }
+
+    /// Gives the plane of ILNP the identifiers of the host, and the MTU of the link of each locator.
+    fn set_node(&mut self, node: &Node) {
+        let Some(plane) = &mut self.planes.ilnp else { return };
+        let mtu = |ifindex: u32| {
+            let mut wires = self.stack.wires();
+            let wire = wires.find(|wire| wire.id() == wire_of(ifindex))?;
+            usize::try_from(wire.mtu()).ok()
+        };
+        let mtus = node.uplinks.iter().filter_map(|(l64, ifindex)| Some((*l64, mtu(*ifindex)?)));
+        plane.set_mtus(mtus.collect());
+        plane.set_nids(node.nids.clone());
+    }
+
+    /// Adds an address that sessions alone need. The sessions may go there at any moment, so the address is optimistic
+    /// (RFC 4429).
+    fn add_session_address(
+        &mut self,
+        wire: WireId,
+        address: Ipv6Addr,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let lifetimes = ends(Lifetimes { preferred: 0, valid: u32::MAX }, now);
+        let given = Given {
+            address,
+            prefix_len: SessionAddress::PREFIX_LEN,
+            is_generated: true,
+            is_optimistic: true,
+            lifetimes,
+        };
+        self.is_view_due = true;
+        self.stack.add_address(wire, &given, now)
+    }
+
+    fn remove_address(&mut self, wire: WireId, address: Ipv6Addr, now: Instant) {
+        self.duplicates.remove(&(wire, address));
+        self.stack.remove_address(wire, address, now);
+        self.is_view_due = true;
+    }
+
     fn change_address(&mut self, action: &Action, now: Instant) -> Result<(), Drop> {
         let (ifindex, address, lifetimes) = match *action {
             // The stack has asked when the link came up.
             Action::Solicit { .. } => return Ok(()),
             Action::Remove { ifindex, address } => {
-                self.duplicates.remove(&(wire_of(ifindex), address));
-                self.stack.remove_address(wire_of(ifindex), address, now);
-                self.is_view_due = true;
+                self.remove_address(wire_of(ifindex), address, now);
                 return Ok(());
             }
             Action::Add { ifindex, address, preferred } => {
@@ -142,7 +211,13 @@ impl Host {
             Action::SetLifetimes { ifindex, address, lifetimes } => (ifindex, address, lifetimes),
         };
         let lifetimes = ends(lifetimes, now);
-        let given = Given { address, prefix_len: PREFIX_LEN, is_generated: true, lifetimes };
+        let given = Given {
+            address,
+            prefix_len: PREFIX_LEN,
+            is_generated: true,
+            is_optimistic: false,
+            lifetimes,
+        };
         self.is_view_due = true;
         self.stack.add_address(wire_of(ifindex), &given, now)
     }
@@ -173,15 +248,22 @@ impl Host {
     }
 }
 
-const fn addresses(ulids: UlidPair) -> (core::net::Ipv6Addr, core::net::Ipv6Addr) {
+const fn addresses(ulids: UlidPair) -> (Ipv6Addr, Ipv6Addr) {
     (ulids.local.0, ulids.peer.0)
 }
 
 /// How the packets of a context leave; `None` if with their ULIDs.
 fn carried(entry: &ContextEntry) -> Option<Carried> {
     let (source, destination) = (entry.current.pair.local.0, entry.current.pair.peer.0);
-    entry.is_moved().then(|| Carried { source, destination, overhead: entry.overhead() })
+    let overhead = entry.overhead();
+    entry.is_moved().then_some(Carried { source, destination, overhead, least: overhead })
 }
 
-/// Length of the prefix of an address that the host makes.
-const PREFIX_LEN: u8 = 64;
+/// How the packets of a session leave; `None` if with the addresses of the sockets, and not all of them with a nonce.
+fn carried_in_session(entry: &SessionEntry) -> Option<Carried> {
+    let wire = entry.wire_pair();
+    let (source, destination) = (wire.local.address(), wire.remote.address());
+    let overhead = u16::try_from(entry.overhead()).unwrap_or(u16::MAX);
+    // A segment of TCP may have no nonce.
+    entry.needs_route().then_some(Carried { source, destination, overhead, least: 0 })
+}

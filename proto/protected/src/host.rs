@@ -6,12 +6,13 @@ use moorline_addresses::{Addressing, Group, Note, Planner};
 use moorline_cga::{LocalAddresses, LocalProof};
 use moorline_contexts::{self as shim6, Contexts};
 use moorline_host::model::Kernel;
-use moorline_host::{Effect, Host as Protocols};
+use moorline_host::{Effect, Host as Protocols, SessionAddress, Sessions};
+use moorline_ilnp as ilnp;
 use moorline_ip::PacketBuf;
-use moorline_plane::{Planes, Report, shim6::Plane};
+use moorline_plane::{Planes, Report, ilnp as ilnp_plane, shim6::Plane};
 use moorline_stack::address;
 use moorline_stack::stack::{Event, Stack, WireConfig, WireId};
-use moorline_types::{ContextId, Instant, Locator, UlidPair};
+use moorline_types::{ContextId, Instant, Locator, SessionId, UlidPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore as _, SeedableRng as _};
 
@@ -33,9 +34,11 @@ pub struct Host {
     pub(crate) locals: BTreeSet<Locator>,
     /// ULIDs of the contexts that the plane has.
     pub(crate) ulids: BTreeMap<ContextId, UlidPair>,
-    /// Addresses of the host that another node has, until the planner has replaced them. The planner makes at most three for each
-    /// prefix.
-    pub(crate) duplicates: BTreeSet<(WireId, Ipv6Addr)>,
+    /// Addresses, as sockets see them, of the sessions that the plane has.
+    pub(crate) sessions: BTreeMap<SessionId, UlidPair>,
+    /// Addresses of the host that another node has, until the planner has replaced them or no session needs them, each with
+    /// the length of its prefix. The planner makes at most three for each prefix.
+    pub(crate) duplicates: BTreeMap<(WireId, Ipv6Addr), u8>,
     /// Routers that Neighbor Unreachability Detection has given up. The stack bounds the number of routers.
     pub(crate) silent: BTreeSet<(WireId, Ipv6Addr)>,
     pub(crate) saving: Saving,
@@ -67,11 +70,18 @@ pub(crate) enum Saving {
     Due,
 }
 
-/// News about contexts and addresses, for people.
+/// News about contexts, sessions and addresses, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum News {
     /// Something happened to a context.
     Context(shim6::Event),
+    /// Something happened to a session.
+    Session {
+        /// The addresses that sockets see; `None` if the session is gone already.
+        ulids: Option<UlidPair>,
+        /// What happened.
+        event: ilnp::Event,
+    },
     /// Something happened to the addresses that the host makes.
     Address(Note),
 }
@@ -104,18 +114,22 @@ impl Host {
         let planner = Planner::new(policy, BTreeMap::new(), saved.groups, fork(&mut random));
         let proof = LocalProof::new(generation, LocalAddresses::default(), &[], fork(&mut random));
         let contexts = Contexts::new(config.shim6, fork(&mut random), now);
+        let stack = Stack::new(stack, fork(&mut random), now);
+        let ilnp = config.ilnp.map(|ilnp| sessions(ilnp, &mut random, now));
+        let (sessions, ilnp) = ilnp.unzip();
         let mut protocols =
-            Protocols::new(contexts, None).with_addressing(Addressing::new(planner), proof);
+            Protocols::new(contexts, sessions).with_addressing(Addressing::new(planner), proof);
         // There are no contexts of a run before: connections end with their program.
         protocols.handle_restored(BTreeSet::new(), now);
         Self {
-            stack: Stack::new(stack, fork(&mut random), now),
-            planes: Planes { shim6: Plane::new(config.plane), ilnp: None },
+            stack,
+            planes: Planes { shim6: Plane::new(config.plane), ilnp },
             protocols,
             routes: Kernel::default(),
             locals: BTreeSet::new(),
             ulids: BTreeMap::new(),
-            duplicates: BTreeSet::new(),
+            sessions: BTreeMap::new(),
+            duplicates: BTreeMap::new(),
             silent: BTreeSet::new(),
             saving: Saving::Never,
             random,
@@ -124,6 +138,17 @@ impl Host {
             events: VecDeque::new(),
             news: VecDeque::new(),
         }
+    }
+
+    /// The host after a restart of its program, without wires: nothing is left but the addresses, and nobody saves them.
+    pub(crate) fn next_run(&self, config: Config, seed: [u8; 32], now: Instant) -> Self {
+        Self::create(config, self.addresses_to_save(), seed, now)
+    }
+
+    fn addresses_to_save(&self) -> Saved {
+        let addressing = self.protocols.addressing();
+        let groups = addressing.map(|one| one.planner.groups().to_vec()).unwrap_or_default();
+        Saved { generation: self.protocols.proof().generation(), groups }
     }
 
     /// Adds a wire. Its link is up. The stack makes no global addresses on it, whatever the settings say.
@@ -214,9 +239,7 @@ impl Host {
             return None;
         }
         self.saving = Saving::Idle;
-        let addressing = self.protocols.addressing()?;
-        let groups = addressing.planner.groups().to_vec();
-        Some(Saved { generation: self.protocols.proof().generation(), groups })
+        Some(self.addresses_to_save())
     }
 
     /// Takes the word that the addresses of the last [`Self::poll_save`] are saved. Without it the host asks again in a while.
@@ -245,6 +268,15 @@ impl Host {
     #[must_use]
     pub const fn planes(&self) -> &Planes {
         &self.planes
+    }
+
+    /// Ends all sessions of ILNP, and tells the correspondents. Otherwise those would go on with checksums that only a session
+    /// explains.
+    pub fn end_sessions(&mut self, now: Instant) {
+        if let Some(sessions) = self.protocols.ilnp_mut() {
+            sessions.handle_end();
+        }
+        self.settle(now);
     }
 
     /// Calls a function of the stack, such as a call on a socket, and does what follows from it.
@@ -279,10 +311,8 @@ impl Host {
     fn follow_stack(&mut self, now: Instant) -> bool {
         while let Some(event) = self.stack.poll_event() {
             self.is_view_due |= view::is_about_links(&event);
-            if let Event::AddressDuplicate(wire, address) = event
-                && self.is_planned(address)
-            {
-                self.duplicates.insert((wire, address));
+            if let Event::AddressDuplicate(wire, address) = event {
+                self.on_duplicate(wire, address);
             }
             self.on_router(&event, now);
             self.events.push_back(event);
@@ -296,9 +326,15 @@ impl Host {
         true
     }
 
-    fn is_planned(&self, address: Ipv6Addr) -> bool {
+    /// Notes an address that another node has, if the protocols have chosen it.
+    fn on_duplicate(&mut self, wire: WireId, address: Ipv6Addr) {
         let addressing = self.protocols.addressing();
-        addressing.is_some_and(|addressing| addressing.planner.member(address).is_some())
+        let is_planned = addressing.is_some_and(|one| one.planner.member(address).is_some());
+        if is_planned {
+            self.duplicates.insert((wire, address), PREFIX_LEN);
+        } else if self.protocols.is_session_address(address) {
+            self.duplicates.insert((wire, address), SessionAddress::PREFIX_LEN);
+        }
     }
 
     fn take_reports(&mut self, now: Instant) -> bool {
@@ -314,6 +350,24 @@ impl Host {
     }
 }
 
+/// The sessions of ILNP, and their data plane.
+fn sessions(
+    config: ilnp::Config,
+    random: &mut ChaCha20Rng,
+    now: Instant,
+) -> (Sessions, ilnp_plane::Plane) {
+    let settings = ilnp_plane::Settings {
+        wanted: config.policy.wanted(),
+        max_sessions: config.max_sessions,
+        types: config.types,
+        checksum: config.checksum,
+        ..ilnp_plane::Settings::default()
+    };
+    let mut key = [0; 16];
+    random.fill_bytes(&mut key);
+    (Sessions::new(config, fork(random), now), ilnp_plane::Plane::new(settings, key))
+}
+
 /// A seed from a generator.
 pub(crate) fn fork(random: &mut ChaCha20Rng) -> [u8; 32] {
     let mut seed = [0; 32];
@@ -323,5 +377,7 @@ pub(crate) fn fork(random: &mut ChaCha20Rng) -> [u8; 32] {
 
 /// Largest number of rounds in which the parts answer each other for one input. Then other inputs have their turn. Not configurable.
 const MAX_ROUNDS: usize = 64;
+/// Length of the prefix of an address that the planner makes.
+pub(crate) const PREFIX_LEN: u8 = 64;
 /// Number of news that wait for [`Host::poll_news`]. Not configurable.
 pub const MAX_NEWS: usize = 1024;

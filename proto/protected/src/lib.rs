@@ -5,7 +5,7 @@
 //!        sockets: UDP, TCP, Echo                                      Stack
 //!          | source address, path MTU, fragments       ^
 //!          v                                           |
-//!        Planes (Shim6): ULIDs become locators, and locators ULIDs    <--> moorline_host::Host: contexts, REAP, HBAs
+//!        Planes (ILNP, Shim6): ULIDs become locators, and back        <--> moorline_host::Host: sessions, contexts, REAP, HBAs
 //!          | next hop by source (RFC 8028), neighbor   ^ filter by address
 //!          v                                           |              Stack
 //!        frames of the wires
@@ -17,7 +17,7 @@
 //! | module | concern |
 //! |---|---|
 //! | `host` | inputs and outputs, and the order between the parts |
-//! | `sockets` | the calls on sockets |
+//! | `sockets` | the calls on sockets, and what ILNP asks about them |
 //! | `packets` | packets between the upper layers and the wires |
 //! | `routers` | routers that do not answer |
 //! | `view` | the links of the stack, as [`moorline_host::Host`] wants to see them |
@@ -28,8 +28,12 @@
 //! prefixes that routers have advertised in the first seconds. If another node has one of them, the host raises the collision
 //! count of the set, at most twice.
 //!
-//! **Path MTU.** The path of a pair of ULIDs that has moved is the path of its locators, less the octets of the payload header: 8. A
-//! Packet Too Big about a packet with a payload header lowers it (RFC 5533 s8).
+//! **ILNP.** With [`Config::ilnp`] the interface identifiers of these addresses are identifiers, and the prefixes are locators. A
+//! session needs an address for its identifier at each locator. These addresses are deprecated and optimistic (RFC 4429), and neither
+//! ULIDs nor locators of Shim6.
+//!
+//! **Path MTU.** The path of a pair of ULIDs that has moved is the path of its locators, less the octets of the payload header or the
+//! nonce. A Packet Too Big about a packet with a payload header or nonce lowers it (RFC 5533 s8).
 //!
 //! **TCP** is told of each move: it sends what is unacknowledged at once on the new pair of locators. Its word that the
 //! peer is reachable confirms the router of the locators, not that of the ULIDs.

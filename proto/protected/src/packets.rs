@@ -3,17 +3,16 @@
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_datapath::ilnp::Socket;
-use moorline_host::model::OneSocket;
 use moorline_ip::PacketBuf;
 use moorline_ip::icmp::{Icmp, Kind};
 use moorline_ip::ip6::{ICMPV6, IP6_LEN, Ip6};
-use moorline_plane::{Inbound, Outbound};
+use moorline_plane::{By, Inbound, Outbound};
 use moorline_stack::stack::Arrival;
 use moorline_types::{Instant, Locator, LocatorPair};
 use moorline_wire::PROTOCOL;
 
 use crate::host::Host;
+use crate::sockets::StackSockets;
 
 impl Host {
     /// Moves the packets that wait on their way. Returns whether there were any.
@@ -37,7 +36,8 @@ impl Host {
             return self.stack.handle_outbound(packet, now);
         }
         let mut octets = packet.into_vec();
-        let (_, fate) = self.planes.handle_outbound(&mut octets, &NO_SOCKETS, now);
+        let sockets = StackSockets(&self.stack);
+        let (_, fate) = self.planes.handle_outbound(&mut octets, &sockets, now);
         match fate {
             Outbound::Pass | Outbound::Send { .. } => {
                 self.stack.handle_outbound(PacketBuf::copy_of(&octets), now);
@@ -51,11 +51,13 @@ impl Host {
     fn on_inbound(&mut self, arrival: Arrival, packet: PacketBuf, now: Instant) {
         let mut octets = packet.into_vec();
         self.take_refusal(&octets, now);
-        let (_, fate) = self.planes.handle_inbound(&mut octets, &NO_SOCKETS, now);
+        let sockets = StackSockets(&self.stack);
+        let (by, fate) = self.planes.handle_inbound(&mut octets, &sockets, now);
         match fate {
             Inbound::Pass | Inbound::Deliver => {
                 self.stack.handle_inbound(arrival, PacketBuf::from(octets), now);
             }
+            Inbound::Up if by == By::Ilnp => self.protocols.handle_ilnp(&octets, now),
             Inbound::Up => self.on_control(&octets, now),
             // The plane has counted it.
             Inbound::Drop(_) => {}
@@ -75,6 +77,11 @@ impl Host {
             let shim6 = self.protocols.shim6_mut();
             shim6.handle_unrecognized(quoted, locators, Locator(source), now);
         }
+    }
+
+    /// Sends a message of ILNP, which the plane of ILNP sees, too.
+    pub(crate) fn send_ilnp(&mut self, packet: &[u8], now: Instant) {
+        self.on_outbound(PacketBuf::copy_of(packet), now);
     }
 
     /// Sends a control message.
@@ -102,8 +109,6 @@ fn refusal(packet: &[u8]) -> Option<(Ipv6Addr, &[u8], LocatorPair)> {
     is_problem.then_some((ip6.source, quoted.get(IP6_LEN..)?, locators))
 }
 
-/// The plane of ILNP, which asks for sockets, is not there.
-pub(crate) const NO_SOCKETS: OneSocket = OneSocket(Socket::None);
 /// Code of a Parameter Problem: "unrecognized Next Header type encountered" (RFC 4443 s3.4).
 const UNRECOGNIZED: u8 = 1;
 /// Offset of the quote in an ICMPv6 error.

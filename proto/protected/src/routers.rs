@@ -43,7 +43,7 @@ impl Host {
         }
         // The other routers of the link go on.
         let local = addresses_of(uplink, router);
-        self.protocols.shim6_mut().handle_router_lost(&local, now);
+        self.protocols.handle_router_lost_of(&local, now);
     }
 
     /// Tells the protocols of each silent router that answers again.

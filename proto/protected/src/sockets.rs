@@ -1,13 +1,15 @@
-//! The calls on sockets: those of [`Stack`], with what follows from them.
+//! The calls on sockets: those of [`Stack`], with what follows from them; and what ILNP wants to know about sockets.
 
 use core::net::Ipv6Addr;
 
+use moorline_datapath::ilnp::{Socket, Sockets};
+use moorline_ip::ip6::{TCP, UDP};
 use moorline_stack::Drop;
-use moorline_stack::socket::Error;
+use moorline_stack::socket::{Error, Owner};
 use moorline_stack::stack::{Netstat, Stack};
 use moorline_stack::tcp::{self, Flow, ListenerId, TcpId};
 use moorline_stack::udp::{self, UdpId};
-use moorline_types::Instant;
+use moorline_types::{IlvPair, Instant};
 
 use crate::host::Host;
 
@@ -48,6 +50,7 @@ macro_rules! questions {
 calls! {
     ping(destination: Ipv6Addr, name: (u16, u16), data: &[u8]) -> Result<(), Drop>;
     udp_send_to(socket: UdpId, payload: &[u8], to: Option<(Ipv6Addr, u16)>, options: udp::Options) -> Result<(), Error>;
+    udp_connect(socket: UdpId, peer: (Ipv6Addr, u16)) -> Result<(), Error>;
     udp_close(socket: UdpId) -> Result<(), Error>;
     tcp_connect(peer: (Ipv6Addr, u16)) -> Result<TcpId, Error>;
     tcp_send(id: TcpId, octets: &[u8]) -> Result<usize, Error>;
@@ -73,5 +76,38 @@ impl Host {
     #[must_use]
     pub fn netstat(&self, now: Instant) -> Netstat {
         Stack::netstat(&self.stack, now)
+    }
+}
+
+/// The sockets of the stack, as the sessions of ILNP see them.
+pub(crate) struct StackSockets<'a>(pub(crate) &'a Stack);
+
+impl StackSockets<'_> {
+    fn owner(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Owner {
+        let local = (pair.local.address(), ports.0);
+        let flow = Flow { local, peer: (pair.remote.address(), ports.1) };
+        match protocol {
+            TCP => self.0.tcp_owner(flow),
+            UDP => self.0.udp_owner(flow),
+            _ => Owner::None,
+        }
+    }
+}
+
+impl Sockets for StackSockets<'_> {
+    fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
+        match self.owner(pair, protocol, ports) {
+            Owner::None => Socket::None,
+            Owner::Anyone | Owner::HalfConnection => Socket::Unconnected,
+            Owner::Connection => Socket::Connected,
+        }
+    }
+
+    fn has_connection(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> bool {
+        matches!(self.owner(pair, protocol, ports), Owner::HalfConnection | Owner::Connection)
+    }
+
+    fn any_between(&self, pair: IlvPair) -> bool {
+        self.0.has_connection(pair.local.address(), pair.remote.address())
     }
 }

@@ -1,6 +1,6 @@
 //! The links of the stack, as [`moorline_host::Host`] wants to see them.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
@@ -83,7 +83,7 @@ pub(crate) fn advertisement(wire: &WireView<'_>, frame: &[u8]) -> Option<Adverti
 /// The view of all wires.
 pub(crate) fn view(
     stack: &Stack,
-    duplicates: &BTreeSet<(WireId, Ipv6Addr)>,
+    duplicates: &BTreeMap<(WireId, Ipv6Addr), u8>,
     now: Instant,
 ) -> HostView {
     let mut view = HostView { has_moor: true, ..HostView::default() };
@@ -101,13 +101,18 @@ pub(crate) fn view(
     view
 }
 
-fn uplink(wire: &WireView<'_>, duplicates: &BTreeSet<(WireId, Ipv6Addr)>, now: Instant) -> Uplink {
+fn uplink(
+    wire: &WireView<'_>,
+    duplicates: &BTreeMap<(WireId, Ipv6Addr), u8>,
+    now: Instant,
+) -> Uplink {
     let (ifindex, mut default_routes) = (ifindex_of(wire.id()), default_routes(wire));
     default_routes.sort_by_key(|route| (route.preference, route.gateway));
     let is_global = |own: &address::Address| !own.address.is_unicast_link_local();
     let addresses = wire.addresses().filter(is_global).map(|own| own_address(&own, now));
-    let failed = duplicates.iter().filter(|(at, _)| *at == wire.id()).map(|(_, address)| {
-        UplinkAddress::new(*address, 64, AddressFlags::DAD_FAILED, Lifetimes::FOREVER)
+    let failed = duplicates.iter().filter(|((at, _), _)| *at == wire.id());
+    let failed = failed.map(|((_, address), prefix_len)| {
+        UplinkAddress::new(*address, *prefix_len, AddressFlags::DAD_FAILED, Lifetimes::FOREVER)
     });
     let link_locals = wire.addresses().filter(|own| !is_global(own)).map(|own| own.address);
     Uplink {

@@ -73,6 +73,12 @@ impl World {
     /// Makes the network and two hosts with these settings, whose links are up. All that is random comes from the seed.
     #[must_use]
     pub fn new(plan: &Plan, config: &Config, seed: u64) -> Self {
+        Self::with_configs(plan, [config; HOSTS], seed)
+    }
+
+    /// As [`Self::new`], with settings for each host.
+    #[must_use]
+    pub fn with_configs(plan: &Plan, configs: [&Config; HOSTS], seed: u64) -> Self {
         let now = Instant::ZERO + Duration::from_secs(1);
         let isps = plan.isps.iter().map(|isp| Isp::new(*isp)).collect();
         let mut world = Self {
@@ -84,34 +90,34 @@ impl World {
             number: 0,
             tap: None,
         };
-        for number in 0..HOSTS {
-            world.add_host(number, plan, config, seed);
+        for (number, config) in configs.into_iter().enumerate() {
+            let mut host = Host::new(config.clone(), octets(seed, number), now);
+            add_wires(&mut host, number, plan, now);
+            world.hosts.push(host);
+            world.add_routers(number, plan);
         }
         world
     }
 
-    fn add_host(&mut self, number: usize, plan: &Plan, config: &Config, seed: u64) {
-        let mut octets = [0; 32];
-        octets[..8].copy_from_slice(&seed.to_le_bytes());
-        octets[8] = octet(number) + 1;
-        let mut host = Host::new(config.clone(), octets, self.now);
+    fn add_routers(&mut self, host: usize, plan: &Plan) {
         for isp in 0..plan.isps.len() {
-            let wire = WireId(match plan.layout {
-                Layout::OneLink => 0,
-                Layout::LinkPerIsp => u32::try_from(isp).unwrap_or(u32::MAX),
-            });
-            if !host.stack().wires().any(|known| known.id() == wire) {
-                let mac = Mac([2, 0, 0, 0, octet(number) + 1, octet(isp)]);
-                let addressing =
-                    address::Config { optimistic: plan.is_optimistic, ..address::Config::new(mac) };
-                host.add_wire(WireConfig { mtu: LINK_MTU, addressing, ip4: None }, self.now);
-            }
-            let mut router = Router::new(isp, Place { host: number, wire }, plan.claims);
+            let place = Place { host, wire: plan.wire_of(isp) };
+            let mut router = Router::new(isp, place, plan.claims);
             router.neighbor_times = plan.neighbor_times;
             self.routers.push(router);
             self.schedule(FIRST_ADVERTISEMENT, Arrival::Advertisement(self.routers.len() - 1));
         }
-        self.hosts.push(host);
+    }
+
+    /// Ends a host without a word, and begins it anew with its addresses and nothing else. The seed is another one than before.
+    ///
+    /// # Panics
+    /// There are two hosts: 0 and 1.
+    pub fn restart(&mut self, number: usize, plan: &Plan, config: &Config, seed: u64) {
+        let host = &mut self.hosts[number];
+        *host = host.next_run(config.clone(), octets(seed, number), self.now);
+        add_wires(host, number, plan, self.now);
+        self.settle();
     }
 
     /// The present time.
@@ -158,6 +164,12 @@ impl World {
     pub fn set_router_alive(&mut self, isp: usize, host: usize, is_alive: bool) {
         let is_it = |router: &&mut Router| router.isp == isp && router.place.host == host;
         self.routers.iter_mut().filter(is_it).for_each(|router| router.is_alive = is_alive);
+    }
+
+    /// Has another node claim the next addresses that a host probes in a prefix of an ISP.
+    pub fn claim(&mut self, isp: usize, host: usize, count: u32) {
+        let is_it = |router: &&mut Router| router.isp == isp && router.place.host == host;
+        self.routers.iter_mut().filter(is_it).for_each(|router| router.claims = count);
     }
 
     /// Looks at all frames of the links of a host from now on.
@@ -293,6 +305,27 @@ impl World {
     pub fn isp_of(&self, address: Ipv6Addr) -> Option<usize> {
         self.routers.iter().find(|router| router.prefix.contains(address)).map(|router| router.isp)
     }
+}
+
+/// Adds the wires of a host.
+fn add_wires(host: &mut Host, number: usize, plan: &Plan, now: Instant) {
+    for isp in 0..plan.isps.len() {
+        let wire = plan.wire_of(isp);
+        if !host.stack().wires().any(|known| known.id() == wire) {
+            let mac = Mac([2, 0, 0, 0, octet(number) + 1, octet(isp)]);
+            let addressing =
+                address::Config { optimistic: plan.is_optimistic, ..address::Config::new(mac) };
+            host.add_wire(WireConfig { mtu: LINK_MTU, addressing, ip4: None }, now);
+        }
+    }
+}
+
+/// The seed of a host.
+fn octets(seed: u64, host: usize) -> [u8; 32] {
+    let mut octets = [0; 32];
+    octets[..8].copy_from_slice(&seed.to_le_bytes());
+    octets[8] = octet(host) + 1;
+    octets
 }
 
 /// A number of a host or ISP: there are few.

@@ -169,7 +169,8 @@ impl Addresses {
             entry.origin = origin;
             entry.lifetimes = given.lifetimes;
         } else {
-            let entry = Entry::new(given.prefix_len, origin, given.lifetimes, now);
+            let mut entry = Entry::new(given.prefix_len, origin, given.lifetimes, now);
+            entry.may_be_optimistic = given.is_optimistic;
             self.put_in(given.address, entry, Duration::ZERO, now)?;
         }
         self.handle_timeout(now);

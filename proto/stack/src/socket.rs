@@ -1,8 +1,21 @@
-//! Errors of sockets, as programs see them.
+//! Errors of sockets, as programs see them, and the kinds of sockets that a packet can find.
 
 use moorline_ip::icmp::{
     Cause, HOP_LIMIT, NO_ROUTE, PORT_UNREACHABLE, PROHIBITED, UNKNOWN_NEXT_HEADER,
 };
+
+/// The socket that takes the packets of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// No socket.
+    None,
+    /// A listener, or a UDP socket without a peer: anybody may send to it.
+    Anyone,
+    /// A connection whose handshake is not complete, or a connection in TIME-WAIT.
+    HalfConnection,
+    /// A connection, or a UDP socket that is connected to the peer.
+    Connection,
+}
 
 /// Reason for which a call on a socket failed, or for which a connection ended. The names follow those of `errno`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -20,7 +20,8 @@ use rand_chacha::ChaCha20Rng;
 
 use crate::Drop;
 use crate::port::Ports;
-use crate::socket::Error;
+use crate::socket::{Error, Owner};
+use crate::tcp::Flow;
 use socket::Socket;
 use table::{Bound, Connected, Table};
 
@@ -294,6 +295,26 @@ impl Sockets {
     #[must_use]
     pub fn has_sent(&self, quote: Quote) -> bool {
         self.table.find(quote.connected()).is_some()
+    }
+
+    /// The socket that takes the datagrams of a flow.
+    pub(crate) fn owner(&self, flow: Flow) -> Owner {
+        let ends = Connected {
+            port: flow.local.1,
+            local: flow.local.0,
+            peer: flow.peer.0,
+            peer_port: flow.peer.1,
+        };
+        match (self.table.connected(ends), self.table.find(ends)) {
+            (Some(_), _) => Owner::Connection,
+            (None, Some(_)) => Owner::Anyone,
+            (None, None) => Owner::None,
+        }
+    }
+
+    /// Whether a socket is connected between two addresses. The time grows with the number of connected sockets.
+    pub(crate) fn is_any_between(&self, local: Ipv6Addr, peer: Ipv6Addr) -> bool {
+        self.table.is_any_between(local, peer)
     }
 
     /// The next socket that has got a datagram since its queue was empty.

@@ -35,6 +35,9 @@ pub struct UpArgs {
     /// hash-based addresses (RFC 5535).
     #[arg(long, conflicts_with = "addresses")]
     pub shim6: bool,
+    /// Speak ILNP (RFC 6740), too: a connection with a host that knows it has a session in place of a context.
+    #[arg(long, requires = "shim6")]
+    pub ilnp: bool,
     /// Keep the hash-based addresses in this directory, so that the next run has the same ones. Without it each run has others.
     #[arg(long, value_name = "DIR", requires = "shim6")]
     pub state_dir: Option<PathBuf>,
@@ -78,6 +81,9 @@ pub struct NetstatArgs {
     /// Show the contexts of Shim6, and the addresses that their packets have.
     #[arg(long)]
     pub contexts: bool,
+    /// Show the sessions of ILNP, and the addresses that their packets have.
+    #[arg(long)]
+    pub sessions: bool,
 }
 
 /// Whom to ping, and how.

@@ -1,9 +1,8 @@
 //! Events of sessions and their lines in the log: no addresses above DEBUG, no nonces at any level.
 
 use moorline_api::{Event as Told, EventKind, Pair};
-use moorline_ilnp::{Classic, Event};
-use moorline_types::{IlvPair, SessionId};
-use moorline_wire::ilnp::Refusal;
+use moorline_ilnp::Event;
+use moorline_types::IlvPair;
 use tracing::Level;
 
 use crate::shell::Daemon;
@@ -11,25 +10,12 @@ use crate::shell::Daemon;
 impl Daemon {
     /// Logs an event of a session and adds it to the journal.
     pub(crate) fn tell_ilnp(&mut self, event: &Event) {
-        let (id, pair) = session_of(event);
+        let (id, pair) = event.subject();
         let known = pair.or(id.and_then(|id| self.host.session(id)).map(|known| known.pair));
         let (level, line, told) = describe(event);
         let told = Told { session: id.map(|id| id.0), ulids: known.map(pair_of), ..told };
         self.events.log(level, line, &told);
         self.events.add(told);
-    }
-}
-
-fn session_of(event: &Event) -> (Option<SessionId>, Option<IlvPair>) {
-    match *event {
-        Event::Established { session, pair, .. } | Event::Forgotten { session, pair, .. } => {
-            (Some(session), Some(pair))
-        }
-        Event::Classic { pair, .. } | Event::GivenUp { pair } => (None, Some(pair)),
-        Event::Moved { session, .. }
-        | Event::Regained { session }
-        | Event::UpdateAcknowledged { session }
-        | Event::UpdateUnanswered { session } => (Some(session), None),
     }
 }
 
@@ -50,7 +36,7 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             (Level::INFO, "session forgotten", told(EventKind::SessionForgotten, cause.as_str()))
         }
         Event::Classic { cause, .. } => {
-            (Level::DEBUG, "classic IPv6", told(EventKind::NoSession, classic(*cause)))
+            (Level::DEBUG, "classic IPv6", told(EventKind::NoSession, cause.as_str()))
         }
         Event::GivenUp { .. } => {
             let told = told(
@@ -76,18 +62,5 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             let reason = "the correspondent has not acknowledged our locators";
             (Level::INFO, "locators not acknowledged", told(EventKind::Warning, reason))
         }
-    }
-}
-
-pub(super) const fn classic(cause: Classic) -> &'static str {
-    match cause {
-        Classic::Silent => "no answer",
-        Classic::Unread => "no answer to the nonce",
-        Classic::NoSupport => "the correspondent does not know the option",
-        Classic::Refused(Refusal::NO_SOCKET) => "refused: no socket",
-        Classic::Refused(Refusal::NOT_CONNECTED) => "refused: no connected socket",
-        Classic::Refused(Refusal::RESOURCES) => "refused: no room",
-        Classic::Refused(Refusal::POLICY) => "refused: policy",
-        Classic::Refused(_) => "refused",
     }
 }

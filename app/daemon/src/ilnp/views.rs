@@ -13,7 +13,7 @@ use moorline_ilnp::{LocalLocator, SessionView, State};
 use moorline_types::{Instant, Nonce, SessionId};
 
 use super::Ilnp;
-use super::tell::{classic, pair_of};
+use super::tell::pair_of;
 use crate::clock;
 use crate::readiness;
 use crate::shell::Daemon;
@@ -95,7 +95,7 @@ impl Ilnp {
             identifiers: u32::try_from(sessions.nids().len()).unwrap_or(u32::MAX),
             drops: self.drops(sessions),
             refused: refused.map(|(reason, count)| (reason.to_string(), count)).collect(),
-            classic: sums(without.map(|(cause, count)| (classic(cause).to_owned(), count))),
+            classic: sums(without.map(|(cause, count)| (cause.as_str().to_owned(), count))),
         }
     }
 

@@ -516,3 +516,27 @@ const THIRD: L64 = L64(0x2001_0db8_00c0_0000);
 
 /// A locator of the second host in another network.
 const AWAY: L64 = L64(0x2001_0db8_00b0_0000);
+
+/// No report of use is necessary.
+#[test]
+fn a_session_leaves_a_locator_whose_router_does_not_answer_at_once() {
+    let mut net = Net::new();
+    net.kill(ilv(0).l64);
+    let now = net.duo.now;
+    net.duo.machines[0].handle_router_lost(&[second(0)], now);
+    net.run(Duration::from_secs(2));
+    assert!(!net.works(0), "another locator");
+    let now = net.duo.now;
+    net.duo.machines[0].handle_router_lost(&[ilv(0).l64], now);
+    net.run(Duration::from_secs(2));
+    assert!(net.works(0) && net.works(1));
+}
+
+#[test]
+fn the_correspondent_of_a_quiet_session_is_not_asked_because_of_a_router() {
+    let mut net = Net::new();
+    net.run(USED_INTERVAL * 2);
+    let now = net.duo.now;
+    net.duo.machines[0].handle_router_lost(&[ilv(0).l64], now);
+    assert_eq!(net.duo.take(0).len(), 0);
+}

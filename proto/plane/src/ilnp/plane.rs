@@ -14,7 +14,7 @@ use moorline_datapath::ilnp::{
     ChecksumMode, MAX_SESSIONS, Report, SessionEntry, Sockets, USED_INTERVAL, Update, Wanted,
 };
 use moorline_index::{Class, Ilcc};
-use moorline_types::{DropCounters, DropReason, IlvPair, Instant, Nid, SessionId};
+use moorline_types::{DropCounters, DropReason, IlvPair, Instant, L64, Nid, SessionId};
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::reports::Reports;
@@ -34,7 +34,7 @@ pub struct Settings {
     pub types: AdmissionTypes,
     /// Checksum of packets that have a nonce and no session.
     pub checksum: ChecksumMode,
-    /// Largest packet that the uplinks take, in octets.
+    /// Largest packet in octets that an uplink takes of which [`Plane::set_mtus`] has not said it.
     pub mtu: usize,
 }
 
@@ -74,6 +74,8 @@ pub struct Plane {
     settings: Settings,
     /// Identifiers of this host.
     nids: BTreeSet<Nid>,
+    /// Largest packets that leave from our locators, in octets.
+    mtus: BTreeMap<L64, usize>,
     pub(super) sessions: Ilcc<Flow>,
     /// Slots of `sessions`, by the ids that the machine uses.
     slots: BTreeMap<SessionId, SessionId>,
@@ -109,6 +111,7 @@ impl Plane {
         Self {
             settings,
             nids: BTreeSet::new(),
+            mtus: BTreeMap::new(),
             sessions,
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
@@ -124,6 +127,11 @@ impl Plane {
     /// control messages in packets for other identifiers: the host forwards these packets.
     pub fn set_nids(&mut self, nids: BTreeSet<Nid>) {
         self.nids = nids;
+    }
+
+    /// Sets the largest packets that the uplinks of our locators take, in octets.
+    pub fn set_mtus(&mut self, mtus: BTreeMap<L64, usize>) {
+        self.mtus = mtus;
     }
 
     /// Applies a decision of the machine.

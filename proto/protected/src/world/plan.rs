@@ -1,6 +1,8 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use moorline_stack::stack::WireId;
+
 /// The network of a [`World`](super::World).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -34,6 +36,16 @@ pub struct IspPlan {
     pub rate: u64,
     /// Octets of the largest packet.
     pub mtu: u32,
+}
+
+impl Plan {
+    /// The wire of a host that leads to an ISP.
+    pub(super) fn wire_of(&self, isp: usize) -> WireId {
+        WireId(match self.layout {
+            Layout::OneLink => 0,
+            Layout::LinkPerIsp => u32::try_from(isp).unwrap_or(u32::MAX),
+        })
+    }
 }
 
 impl Default for IspPlan {

@@ -35,7 +35,7 @@ pub struct Router {
     /// Packets that wait for the link-layer address of their destination.
     waiting: Vec<(Ipv6Addr, PacketBuf)>,
     /// Number of addresses whose detection another node on this link still answers.
-    claims: u32,
+    pub(super) claims: u32,
     pub(super) filtered: u64,
     frames: VecDeque<PacketBuf>,
     packets: VecDeque<PacketBuf>,

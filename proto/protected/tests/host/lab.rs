@@ -7,6 +7,10 @@ use std::time::Duration;
 
 use moorline_cga::Sec;
 use moorline_contexts::{Contexts, EstablishedView, EventKind};
+use moorline_datapath::ilnp::USED_INTERVAL;
+use moorline_host::model::{contested, difference};
+use moorline_ilnp::consts::{MAX_FIRST_RETRANSMISSION, MAX_QUESTION_PAUSE, SILENT_TRIES};
+use moorline_ilnp::{Event as SessionEvent, SessionView, State};
 use moorline_protected::world::{Plan, Seen, Transfer, World, fill};
 use moorline_protected::{Config, News};
 use moorline_stack::stack::{Event, WireId};
@@ -19,6 +23,7 @@ pub(crate) struct Lab {
     pub(crate) news: [Vec<(Instant, News)>; 2],
     transfer: Option<Transfer>,
     pair: Option<(Ipv6Addr, Ipv6Addr)>,
+    plan: Plan,
     seed: u64,
     sent: u64,
     received: u64,
@@ -32,14 +37,24 @@ pub(crate) fn config() -> Config {
     Config { sec: Sec::ZERO, ..Config::default() }
 }
 
+/// As [`config`], with ILNP.
+pub(crate) fn with_ilnp() -> Config {
+    Config { ilnp: Some(moorline_ilnp::Config::default()), ..config() }
+}
+
 impl Lab {
     pub(crate) fn new(plan: &Plan, config: &Config, seed: u64) -> Self {
+        Self::with_configs(plan, [config; 2], seed)
+    }
+
+    pub(crate) fn with_configs(plan: &Plan, configs: [&Config; 2], seed: u64) -> Self {
         Self {
-            world: World::new(plan, config, seed),
+            world: World::with_configs(plan, configs, seed),
             events: Default::default(),
             news: Default::default(),
             transfer: None,
             pair: None,
+            plan: plan.clone(),
             seed,
             sent: 0,
             received: 0,
@@ -84,7 +99,12 @@ impl Lab {
         while self.step(until) {}
     }
 
-    fn run_while(&mut self, most: Duration, mut goes_on: impl FnMut(&Self) -> bool) {
+    /// Restarts the program of a host.
+    pub(crate) fn restart(&mut self, host: usize, config: &Config) {
+        self.world.restart(host, &self.plan, config, !self.seed);
+    }
+
+    pub(crate) fn run_while(&mut self, most: Duration, mut goes_on: impl FnMut(&Self) -> bool) {
         let until = self.world.now() + most;
         while goes_on(self) {
             assert!(self.step(until), "nothing happens any more: {}", self.describe());
@@ -105,6 +125,7 @@ impl Lab {
         let peer = (peer.expect("an address of ISP 0"), 5001);
         let begun = Transfer::begin(&mut self.world, (0, 1), peer, total, self.seed);
         self.transfer = Some(begun.expect("a connection"));
+        (self.sent, self.received) = (0, 0);
         let pair = self.transfer().addresses(&self.world).expect("a flow");
         assert_eq!(self.world.isp_of(pair.0), Some(0), "RFC 6724 rule 8");
         self.pair = Some(pair);
@@ -134,7 +155,11 @@ impl Lab {
 
     /// Time of the first move of a host.
     pub(crate) fn moved_at(&self, host: usize) -> Option<Instant> {
-        let is_move = |news: &News| matches!(news, News::Context(event) if matches!(event.kind, EventKind::Moved { .. }));
+        let is_move = |news: &News| match news {
+            News::Context(event) => matches!(event.kind, EventKind::Moved { .. }),
+            News::Session { event, .. } => matches!(event, SessionEvent::Moved { .. }),
+            News::Address(_) => false,
+        };
         self.news[host].iter().find(|(_, news)| is_move(news)).map(|(at, _)| *at)
     }
 
@@ -154,13 +179,35 @@ impl Lab {
         self.world.settle();
     }
 
+    /// The sessions of a host that the correspondent knows.
+    pub(crate) fn sessions(&self, host: usize) -> Vec<SessionView> {
+        let sessions = self.world.host(host).protocols().ilnp().into_iter();
+        let all = sessions.flat_map(|sessions| sessions.sessions(self.world.now()));
+        all.filter(|session| session.state == State::Established).collect()
+    }
+
+    /// Whether each host has a context or a session.
     pub(crate) fn is_protected(&self) -> bool {
-        (0..2).all(|host| !self.established(host).is_empty())
+        (0..2).all(|host| !self.established(host).is_empty() || !self.sessions(host).is_empty())
+    }
+
+    /// Checks that each pair has one owner, and that the planes have what the protocols say.
+    pub(crate) fn check_owners(&self) {
+        for host in (0..2).map(|host| self.world.host(host)) {
+            let (protocols, planes) = (host.protocols(), host.planes());
+            assert_eq!(contested(protocols), None);
+            let sessions = planes.ilnp.iter().flat_map(|plane| plane.sessions());
+            let contexts = planes.shim6.contexts();
+            assert_eq!(difference(protocols, contexts, sessions, self.world.now()), None);
+        }
     }
 
     /// The longest time that the RFCs' timers leave for a recovery if one pair of four is left. It is `recovery_bound` of the simulator, which
     /// says why: detection by both ends and InboundOk, a walk of four probes, and the exchange after it.
     pub(crate) fn bound(&self) -> Duration {
+        if self.world.host(0).protocols().ilnp().is_some() {
+            return self.bound_of_sessions();
+        }
         let (one_way, gap) = (Duration::from_millis(200), Duration::from_secs(1));
         let detection = SEND_TIMEOUT * 3 + gap + one_way * 2;
         // RFC 5534 s7: Initial Probe Timeout 0.5 s, and the fourth interval is twice as long.
@@ -168,14 +215,23 @@ impl Lab {
         detection + walk + one_way * 4 + probe
     }
 
+    /// The longest time in which a session in use leaves locators that bring nothing (decision 148). The plane reports a use each 10 s, and
+    /// TCP, which has backed off, repeats a segment within twice that time. Then three questions go by the pair in use, and one by each other pair.
+    fn bound_of_sessions(&self) -> Duration {
+        let used = USED_INTERVAL * 2;
+        let silence = MAX_FIRST_RETRANSMISSION * ((1 << SILENT_TRIES) - 1);
+        used + silence + MAX_QUESTION_PAUSE * 3
+    }
+
     pub(crate) fn describe(&self) -> String {
         let received = self.transfer.as_ref().map(Transfer::received);
         let states = self.transfer.as_ref().map(|transfer| transfer.states(&self.world));
         let contexts = [0, 1].map(|host| self.contexts(host).contexts().count());
         let drops = [0, 1].map(|host| self.world.host(host).netstat(self.world.now()).drops);
+        let sessions = [0, 1].map(|host| self.sessions(host).len());
         let addresses = [0, 1].map(|host| self.world.addresses(host));
         format!(
-            "received {received:?}, states {states:?}, contexts {contexts:?}, drops {drops:?}, addresses {addresses:?}, news {:?}",
+            "received {received:?}, states {states:?}, contexts {contexts:?}, sessions {sessions:?}, drops {drops:?}, addresses {addresses:?}, news {:?}",
             self.news[0]
         )
     }

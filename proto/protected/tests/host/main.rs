@@ -6,6 +6,7 @@
 )]
 
 mod addresses;
+mod ilnp;
 mod lab;
 mod paths;
 mod routers;

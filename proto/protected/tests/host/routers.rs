@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use moorline_contexts::Profile;
+use moorline_protected::Config;
 use moorline_protected::world::{Layout, Plan};
 use moorline_stack::stack::Event;
 
-use crate::lab::{Lab, SEND_TIMEOUT, config};
+use crate::lab::{Lab, SEND_TIMEOUT, config, with_ilnp};
 
 /// Lets the router of ISP 0 on the link of host 0 die amid a transfer. The hosts have the timers of RFC 5534 alone, and the routers say
 /// short times for Neighbor Unreachability Detection.
-fn lose_router(layout: Layout) -> Lab {
-    let mut config = config();
+fn lose_router(layout: Layout, mut config: Config) -> Lab {
     config.shim6.profile = Profile::RFC;
     let neighbor_times = (Duration::from_secs(1), Duration::from_millis(100));
     let plan = Plan { layout, neighbor_times, ..Plan::default() };
@@ -27,8 +27,10 @@ fn lose_router(layout: Layout) -> Lab {
 /// RFC 5534 s3.2: the host knows that its router is gone, and does not wait for the end of the Send Timeout.
 #[test]
 fn a_dead_router_moves_the_connection_before_the_send_timeout() {
-    for layout in [Layout::OneLink, Layout::LinkPerIsp] {
-        let mut lab = lose_router(layout);
+    let layouts = [Layout::OneLink, Layout::LinkPerIsp];
+    let both = layouts.into_iter().flat_map(|layout| [(layout, config()), (layout, with_ilnp())]);
+    for (layout, config) in both {
+        let mut lab = lose_router(layout, config);
         let lost_at = lab.world.now();
         lab.run_until_complete(Duration::from_secs(60));
         let pause = lab.transfer().pause();

@@ -9,7 +9,7 @@ use moorline_protected::world::{IspPlan, Layout, Plan};
 use crate::lab::{Lab, SEND_TIMEOUT, config};
 
 /// A network in which delays, rates and the way to the routers follow from a seed.
-fn plan(seed: u64) -> Plan {
+pub(crate) fn plan(seed: u64) -> Plan {
     let isp = |nth: u64| IspPlan {
         delay: Duration::from_millis(2 + (seed * 7 + nth * 13) % 60),
         rate: 1_500_000 + (seed * 5 + nth * 3) % 11 * 1_000_000,
@@ -21,11 +21,11 @@ fn plan(seed: u64) -> Plan {
 
 /// Cuts ISP 0 amid a transfer, and checks that all octets arrive in order, that the recovery is within the bound of the RFCs'
 /// timers, and that each packet went to the router of its source. Returns the time from the cut to the next octets.
-fn recover(lab: &mut Lab, cut_at: u64) -> Duration {
+pub(crate) fn recover(lab: &mut Lab, cut_at: u64) -> Duration {
     lab.run_until_ready();
     lab.begin_transfer(1_000_000);
     lab.run_until_received(cut_at);
-    assert!(lab.is_protected(), "the traffic has a context on both hosts");
+    assert!(lab.is_protected(), "the traffic has a context or session on both hosts");
     let cut_at = lab.world.now();
     lab.world.set_alive(0, false);
     lab.run_until_complete(Duration::from_secs(120));

@@ -56,6 +56,8 @@ pub struct Given {
     pub prefix_len: u8,
     /// Whether a hash function has made it, as for an HBA or CGA. RFC 4429 s3.1: a manual address is not optimistic.
     pub is_generated: bool,
+    /// Whether the address may be used while it is probed (RFC 4429), whatever [`Config::optimistic`] says.
+    pub is_optimistic: bool,
     /// Its ends.
     pub lifetimes: Lifetimes,
 }

@@ -104,10 +104,10 @@ impl Addresses {
     //= rfc4429#3.1-1 rfc4429#3.1-2 rfc4429#3.2-5 rfc4429#3.3-1 rfc4429#3.3-2 rfc4429#3.3-5
     //= rfc4862#5.4.2-2
     pub(super) fn detect(&mut self, address: Ipv6Addr, delay: Duration, now: Instant) {
-        let is_optimistic = self.config.optimistic && self.knows_router;
         let is_on = self.is_up && !self.is_disabled;
         let Some(entry) = self.entries.get_mut(&address).filter(|_| is_on) else { return };
-        entry.is_optimistic = is_optimistic && entry.origin != Origin::Manual;
+        let is_wanted = self.config.optimistic || entry.may_be_optimistic;
+        entry.is_optimistic = is_wanted && self.knows_router && entry.origin != Origin::Manual;
         // RFC 4429 s3.3: "The host SHOULD NOT delay before sending Neighbor Solicitation messages."
         let is_at_once = entry.is_optimistic || self.config.dad_transmits == 0;
         let delay = if is_at_once { Duration::ZERO } else { delay };

@@ -70,6 +70,8 @@ pub(super) struct Entry {
     is_deprecated: bool,
     pub(super) detection: Detection,
     pub(super) is_optimistic: bool,
+    /// Whether the caller wants the address to be optimistic whatever the settings say.
+    pub(super) may_be_optimistic: bool,
     /// Whether the solicited-node group is joined.
     pub(super) is_joined: bool,
     /// Nonces of the last probes.
@@ -143,6 +145,7 @@ impl Entry {
             is_deprecated: !lifetimes.is_preferred(now),
             detection: Detection::Down,
             is_optimistic: false,
+            may_be_optimistic: false,
             is_joined: false,
             nonces: Vec::new(),
         }
@@ -163,11 +166,16 @@ impl Entry {
     }
 
     pub(super) const fn describe(&self, address: Ipv6Addr) -> Address {
+        // While it is probed, too, a deprecated address is not for new connections.
+        let state = match (self.state(), self.is_deprecated) {
+            (State::Optimistic, true) => State::Deprecated,
+            (state, _) => state,
+        };
         Address {
             address,
             prefix_len: self.prefix_len,
             origin: self.origin,
-            state: self.state(),
+            state,
             lifetimes: self.lifetimes,
         }
     }

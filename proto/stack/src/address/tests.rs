@@ -81,7 +81,8 @@ fn advertise(
 }
 
 fn given(address: Ipv6Addr) -> Given {
-    Given { address, prefix_len: 64, is_generated: false, lifetimes: Lifetimes::FOREVER }
+    let lifetimes = Lifetimes::FOREVER;
+    Given { address, prefix_len: 64, is_generated: false, is_optimistic: false, lifetimes }
 }
 
 fn of(addresses: &Addresses, origin: Origin) -> Vec<Address> {

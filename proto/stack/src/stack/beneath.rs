@@ -4,6 +4,7 @@
 use core::net::Ipv6Addr;
 
 use moorline_ip::Mac;
+use moorline_ip::ip6::MIN_MTU;
 use moorline_types::Instant;
 
 use super::wire::Wire;
@@ -11,7 +12,8 @@ use super::{Stack, WireId};
 use crate::Drop;
 use crate::address::{Address, Given};
 use crate::router::Route;
-use crate::tcp::Engine as _;
+use crate::socket::Owner;
+use crate::tcp::{Engine as _, Flow};
 
 /// How a layer beneath carries the packets of a pair of addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,8 +22,10 @@ pub struct Carried {
     pub source: Ipv6Addr,
     /// Destination address on the wire.
     pub destination: Ipv6Addr,
-    /// Octets that the layer puts in.
+    /// Most octets that the layer puts into a packet.
     pub overhead: u16,
+    /// Octets that the layer puts into each packet, so that errors about packets are without them.
+    pub least: u16,
 }
 
 /// The state of a wire.
@@ -130,17 +134,29 @@ impl Stack {
         self.settle(now);
     }
 
-    /// Whether a TCP connection exists between two addresses.
+    /// Whether a TCP connection or a connected UDP socket exists between two addresses.
     #[must_use]
     pub fn has_connection(&self, local: Ipv6Addr, peer: Ipv6Addr) -> bool {
-        !self.tcp.flows_between(local, peer).is_empty()
+        !self.tcp.flows_between(local, peer).is_empty() || self.udp.is_any_between(local, peer)
+    }
+
+    /// Finds the TCP socket for a segment of this flow.
+    #[must_use]
+    pub fn tcp_owner(&self, flow: Flow) -> Owner {
+        self.tcp.owner(flow)
+    }
+
+    /// Finds the UDP socket for a datagram of this flow.
+    #[must_use]
+    pub fn udp_owner(&self, flow: Flow) -> Owner {
+        self.udp.owner(flow)
     }
 
     pub(super) fn is_carried(&self, source: Ipv6Addr, destination: Ipv6Addr) -> bool {
         self.carried.contains_key(&(source, destination))
     }
 
-    /// The addresses of a pair on the wire, and the MTU there, if `mtu` octets are left for the packets of the upper layers.
+    /// The addresses of a pair on the wire, and the MTU there, if an error says that `mtu` octets are left for a packet of the upper layers.
     pub(super) fn on_wire(
         &self,
         source: Ipv6Addr,
@@ -148,7 +164,12 @@ impl Stack {
         mtu: u32,
     ) -> (Ipv6Addr, Ipv6Addr, u32) {
         match self.carried.get(&(source, destination)) {
-            Some(one) => (one.source, one.destination, mtu.saturating_add(one.overhead.into())),
+            Some(one) => {
+                // If the packet had more than the least, the MTU is larger, and no link has less than 1280.
+                let [least, most] =
+                    [one.least, one.overhead].map(|more| mtu.saturating_add(more.into()));
+                (one.source, one.destination, least.max(most.min(MIN_MTU.into())))
+            }
             None => (source, destination, mtu),
         }
     }

@@ -27,6 +27,20 @@ impl Stack {
         self.udp.bind(local, port)
     }
 
+    /// Connects a UDP socket to a peer: see [`udp::Sockets::connect`].
+    ///
+    /// # Errors
+    /// As [`udp::Sockets::connect`]; [`Error::NetworkUnreachable`] if the host has no route or no address for the peer.
+    pub fn udp_connect(
+        &mut self,
+        socket: UdpId,
+        peer: (Ipv6Addr, u16),
+        now: Instant,
+    ) -> Result<(), Error> {
+        let source = self.source_for(peer.0, None, now).ok_or(Error::NetworkUnreachable)?;
+        self.udp.connect(socket, source, peer)
+    }
+
     /// Takes the oldest datagram off the queue of a socket: see [`udp::Sockets::recv`].
     ///
     /// # Errors

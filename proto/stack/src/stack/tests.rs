@@ -25,6 +25,8 @@ use moorline_ip::nd::{Body, NdOption};
 use moorline_ip::{Header, icmp, udp};
 
 use super::*;
+use crate::socket::{Error as SocketError, Owner};
+use crate::tcp::Flow;
 
 /// The host's address in the prefix of the router (EUI-64).
 fn host() -> Ipv6Addr {
@@ -332,4 +334,51 @@ fn a_packet_with_an_ipv4_mapped_address_is_refused_and_counted() {
     assert_eq!(refused(&link), before + 3);
     link.ping(ROUTER, host(), 8);
     assert_eq!(link.frames.len(), 1);
+}
+
+/// What a layer beneath can know of sockets.
+#[test]
+fn the_owner_of_a_flow_is_the_socket_that_takes_its_packets() {
+    let mut link = configured();
+    let (now, peer) = (link.now, address("2001:db8:1::9"));
+    let flow = |port| Flow { local: (host(), port), peer: (peer, 5) };
+    let stack = &mut link.stack;
+    assert_eq!((stack.udp_owner(flow(7)), stack.tcp_owner(flow(7))), (Owner::None, Owner::None));
+    let socket = stack.udp_bind(None, Some(7)).expect("a socket");
+    stack.tcp_listen(None, 7, 1).expect("a listener");
+    assert_eq!(
+        (stack.udp_owner(flow(7)), stack.tcp_owner(flow(7))),
+        (Owner::Anyone, Owner::Anyone)
+    );
+    assert!(!stack.has_connection(host(), peer));
+    stack.udp_connect(socket, (peer, 5), now).expect("a route");
+    assert_eq!(stack.udp_local(socket), Ok((Some(host()), 7)));
+    assert_eq!(stack.udp_owner(flow(7)), Owner::Connection);
+    let other = Flow { peer: (peer, 6), ..flow(7) };
+    assert_eq!(stack.udp_owner(other), Owner::None, "a connected socket is for its peer alone");
+    assert!(stack.has_connection(host(), peer) && !stack.has_connection(host(), ROUTER));
+    let id = stack.tcp_connect((peer, 5), now).expect("a route");
+    let own = stack.tcp_flow(id).expect("a flow");
+    assert_eq!(stack.tcp_owner(own), Owner::Connection);
+    assert_eq!(stack.udp_connect(socket, (peer, 6), now), Err(SocketError::AlreadyConnected));
+}
+
+/// A layer beneath that puts octets into some packets only: its errors may be about a packet with them or without.
+#[test]
+fn an_error_about_a_packet_of_a_layer_beneath_never_widens_the_path() {
+    let mut link = configured();
+    let (peer, elsewhere) = (address("2001:db8:2::9"), address("2001:db8:3::9"));
+    let carried =
+        |least| Some(Carried { source: host(), destination: elsewhere, overhead: 8, least });
+    for (least, said, expected) in [
+        (8, 1392, 1400),
+        (8, 1272, 1280),
+        (0, 1392, 1392),
+        (0, 1272, 1280),
+        (0, 1400, 1400),
+        (0, 900, 908),
+    ] {
+        link.stack.set_carried((host(), peer), carried(least));
+        assert_eq!(link.stack.on_wire(host(), peer, said).2, expected, "{least} {said}");
+    }
 }

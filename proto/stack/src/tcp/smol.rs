@@ -35,8 +35,8 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore as _;
 use smoltcp::iface::Interface;
 
-use super::{Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId, mss_to};
-use crate::socket::Error;
+use super::{Engine as _, Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId, mss_to};
+use crate::socket::{Error, Owner};
 use crate::{Drop, Drops};
 use connection::{Connection, Ending};
 use half_open::{HalfOpen, HalfOpens};
@@ -156,6 +156,19 @@ impl SmolEngine {
         let all = self.flows.range(from..).map(|(flow, _)| *flow);
         let of_local = all.take_while(|flow| flow.local.0 == local);
         of_local.filter(|flow| flow.peer.0 == peer).collect()
+    }
+
+    /// The socket that takes the segments of a flow.
+    pub(crate) fn owner(&self, flow: Flow) -> Owner {
+        if self.flows.contains_key(&flow) {
+            Owner::Connection
+        } else if !self.is_free(flow) {
+            Owner::HalfConnection
+        } else if self.listeners.find(flow.local).is_some() {
+            Owner::Anyone
+        } else {
+            Owner::None
+        }
     }
 
     fn on_connection_segment(

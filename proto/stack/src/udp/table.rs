@@ -100,6 +100,10 @@ impl Table {
         self.connected.get(&ends).copied()
     }
 
+    pub(super) fn is_any_between(&self, local: Ipv6Addr, peer: Ipv6Addr) -> bool {
+        self.connected.keys().any(|ends| (ends.local, ends.peer) == (local, peer))
+    }
+
     /// Joins a group, and returns whether it is new.
     pub(super) fn join(&mut self, group: Ipv6Addr, wire: u32, port: u16, id: UdpId) -> bool {
         let is_new = !self.groups.contains_key(&(group, wire));

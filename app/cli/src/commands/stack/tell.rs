@@ -1,6 +1,7 @@
 //! The host's events and state as JSON.
 
 use moorline_contexts::{ContextView, Failure};
+use moorline_ilnp::SessionView;
 use moorline_ip::icmp::Cause;
 use moorline_ip::nd::RouterPreference;
 use moorline_net::Interface;
@@ -134,6 +135,18 @@ pub(super) fn context(context: &ContextView) -> Value {
         "reap": established.map(|one| one.reap.to_string()),
         "local_locator": locators.map(|pair| pair.local.0),
         "peer_locator": locators.map(|pair| pair.peer.0),
+    })
+}
+
+/// A session of ILNP: the addresses that sockets see, its state, and the addresses that its packets have.
+pub(super) fn session(session: &SessionView) -> Value {
+    let (ends, wire) = (session.pair, session.wire);
+    json!({
+        "local": ends.local.address(),
+        "peer": ends.remote.address(),
+        "state": session.state.as_str(),
+        "local_locator": wire.local.address(),
+        "peer_locator": wire.remote.address(),
     })
 }
 

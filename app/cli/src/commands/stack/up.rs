@@ -78,7 +78,7 @@ async fn open(args: &UpArgs) -> anyhow::Result<Builder> {
     let mut builder = Builder::new();
     builder = builder.addresses(mode).optimistic(args.optimistic).hop_limit(args.hop_limit);
     if args.shim6 {
-        let shim6 = Shim6::new();
+        let shim6 = if args.ilnp { Shim6::new().ilnp() } else { Shim6::new() };
         builder = builder.shim6(match &args.state_dir {
             Some(directory) => shim6.state(directory),
             None => shim6,
@@ -113,7 +113,7 @@ fn warn_of_linux(wire: &WireSpec) {
     }
 }
 
-/// Tells of addresses, routers, contexts and links until all wires have failed.
+/// Tells of addresses, routers, contexts, sessions and links until all wires have failed.
 async fn tell(host: &Host, mut events: Receiver<Event>, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut names: BTreeMap<_, _> =
         host.interfaces().into_iter().map(|one| (one.wire, one.name)).collect();

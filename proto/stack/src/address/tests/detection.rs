@@ -392,3 +392,20 @@ fn an_optimistic_link_local_address_is_no_source_of_messages() {
     run(&mut addresses, after(3));
     assert_eq!(addresses.link_local(), Some(other));
 }
+
+/// The caller may want an address at once that new connections do not use.
+#[test]
+fn a_deprecated_address_that_the_caller_wants_at_once_is_ours_while_it_is_probed() {
+    let mut addresses = ready(config(Mode::Stable));
+    addresses.knows_router = true;
+    let lifetimes = Lifetimes::from_now(Duration::ZERO, HOUR, start());
+    let one = Given { is_generated: true, is_optimistic: true, lifetimes, ..given(host(1)) };
+    addresses.add(&one, start()).expect("room");
+    addresses.add(&Given { is_generated: true, ..given(host(2)) }, start()).expect("room");
+    assert_eq!(addresses.state(host(1)), Some(State::Optimistic));
+    assert_eq!(addresses.state(host(2)), Some(State::Tentative), "the settings say no");
+    let shown = addresses.iter().find(|one| one.address == host(1)).expect("the address");
+    assert!(shown.state == State::Deprecated && addresses.is_ours(host(1)));
+    run(&mut addresses, after(3));
+    assert_eq!(addresses.state(host(1)), Some(State::Deprecated));
+}

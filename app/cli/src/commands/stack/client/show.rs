@@ -15,7 +15,8 @@ pub(in super::super) fn netstat(
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     show(&args.show, out, |state| {
-        if !(args.statistics || args.routes || args.interfaces || args.contexts) {
+        let parts = [args.statistics, args.routes, args.interfaces, args.contexts, args.sessions];
+        if !parts.contains(&true) {
             return sockets(state);
         }
         let mut text = String::new();
@@ -29,7 +30,10 @@ pub(in super::super) fn netstat(
             text += &interfaces(state);
         }
         if args.contexts {
-            text += &contexts(state);
+            text += &carried(state, "contexts");
+        }
+        if args.sessions {
+            text += &carried(state, "sessions");
         }
         text
     })
@@ -109,8 +113,9 @@ fn statistics(state: &Value) -> String {
     table(&["counter", "number"], &[1], counters.chain(drops))
 }
 
-fn contexts(state: &Value) -> String {
-    let rows = rows(state, "contexts").map(|row| {
+/// The contexts or sessions.
+fn carried(state: &Value, name: &str) -> String {
+    let rows = rows(state, name).map(|row| {
         let now = match row["local_locator"].is_null() {
             true => String::new(),
             false => format!("{} -> {}", word(row, "local_locator"), word(row, "peer_locator")),

@@ -154,6 +154,8 @@ impl<'a> Story<'a> {
                 Some(("addresses", format!("{address}: {text}")))
             }
             News::Context(event) => self.of_context(world, host, event.kind),
+            // The hosts of the demonstration have no ILNP.
+            News::Session { .. } => None,
         };
         told.map_or(Ok(()), |(kind, text)| self.say(world.now(), Some(host), kind, &text))
     }

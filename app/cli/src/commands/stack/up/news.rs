@@ -1,7 +1,10 @@
-//! Lines about contexts of Shim6, and about the addresses that a host with Shim6 makes.
+//! Lines about contexts of Shim6, about sessions of ILNP, and about the addresses that a host with Shim6 makes.
+
+use std::net::Ipv6Addr;
 
 use moorline_addresses::Note;
 use moorline_contexts::{Event, EventKind};
+use moorline_ilnp::Event as SessionEvent;
 use moorline_net::News;
 use moorline_types::LocatorPair;
 
@@ -13,7 +16,25 @@ pub(super) fn line(news: &News) -> Option<String> {
         News::Address(Note::News(text)) => Some(text.clone()),
         News::Address(Note::Duplicate { text, address }) => Some(format!("{address}: {text}")),
         News::Context(event) => of_context(event),
+        News::Session { ulids, event } => of_session((*ulids)?.peer.0, event),
     }
+}
+
+fn of_session(peer: Ipv6Addr, event: &SessionEvent) -> Option<String> {
+    Some(match event {
+        SessionEvent::Established { .. } => format!("session with {peer} established"),
+        SessionEvent::Classic { cause, .. } => {
+            format!("no session with {peer}: {}", cause.as_str())
+        }
+        SessionEvent::Moved { wire, cause, .. } => {
+            format!("session with {peer} moved to {}: {cause}", pair(wire.ulids().as_locators()))
+        }
+        SessionEvent::Forgotten { cause, .. } => format!("session with {peer} ended: {cause}"),
+        SessionEvent::GivenUp { .. }
+        | SessionEvent::Regained { .. }
+        | SessionEvent::UpdateAcknowledged { .. }
+        | SessionEvent::UpdateUnanswered { .. } => return None,
+    })
 }
 
 fn of_context(event: &Event) -> Option<String> {

@@ -74,6 +74,7 @@ impl Server {
         let mut shown = tell::netstat(&self.host.netstat());
         shown["interfaces"] = self.host.interfaces().iter().map(tell::interface).collect();
         shown["contexts"] = self.host.contexts().iter().map(tell::context).collect();
+        shown["sessions"] = self.host.sessions().iter().map(tell::session).collect();
         let connections = self.host.connections().into_iter().map(|(flow, state)| {
             json!({
                 "local": flow.local.0,

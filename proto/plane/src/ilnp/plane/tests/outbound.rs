@@ -74,3 +74,23 @@ fn where_it_is_there_for_good_the_nonce_is_in_all_that_leaves_room_as_its_route_
         }
     }
 }
+
+/// Each uplink has an MTU of its own.
+#[test]
+fn a_nonce_has_the_room_that_the_uplink_of_its_locator_leaves() {
+    for (mtu, has_room) in [(68, true), (67, false)] {
+        let mut plane = plane((AWAY, THERE), &[THERE]);
+        plane.settings.mtu = 9000;
+        plane.set_mtus([(HOME, 9000), (AWAY, mtu)].into());
+        let mut packet = packet(pair().local, pair().remote, 17, 0, (HOME, THERE));
+        packet.resize(60, 0);
+        packet[4..6].copy_from_slice(&20_u16.to_be_bytes());
+        let source = pair().local.at(AWAY).address();
+        let sent = if has_room {
+            Outbound::Send { source }
+        } else {
+            Outbound::Drop(DropReason::AdjustRoom)
+        };
+        assert_eq!(plane.handle_outbound(&mut packet, &One, NOW), sent, "{mtu}");
+    }
+}
