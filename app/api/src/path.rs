@@ -55,8 +55,8 @@ pub struct PathInfo {
     pub preference: Preference,
     /// Milliseconds since the last answer by this pair to a probe of this context; none without an answer.
     pub answered_ms_ago: Option<u64>,
-    /// Round-trip time of the last answered check by this pair, in microseconds; none without an answer. It contains the
-    /// time until the daemons of both ends run.
+    /// Round-trip time of the last answered check by this pair, in microseconds; none without an answer. The time
+    /// contains the time until the daemons of both ends run.
     pub probe_rtt_us: Option<u64>,
 }
 

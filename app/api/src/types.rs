@@ -76,7 +76,7 @@ pub struct Uplink {
     #[serde(default)]
     pub failing: bool,
     /// Seconds for which new connections still keep away from the uplink, because its carrier has come back after several
-    /// losses. None if they need not.
+    /// losses. None if new connections may use the uplink.
     #[serde(default)]
     pub avoided_secs: Option<u64>,
     /// MTU in octets.

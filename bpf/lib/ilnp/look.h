@@ -80,6 +80,7 @@ __noinline int take_look(const struct address *from)
 	for (int i = 0; i < 5; i++)
 		if (!share_has(&shares[i], now))
 			return 0;
+	/* Of processors that look at the same moment, one may pay no share. */
 	for (int i = 0; i < 5; i++)
 		budget_take(shares[i].paid_at, LOOKS_RENEWED / shares[i].looks, shares[i].looks, now);
 	return 1;

@@ -475,7 +475,9 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 			   (__u32)traffic->local_port << 16 | traffic->remote_port);
 	if (kind < wanted && !traffic->is_lost)
 		return 0;
-	if (!budget_take(&candidates_paid_at, CANDIDATES_REST, CANDIDATES_BURST, now))
+	/* Other reports have limits of their own. */
+	if (!traffic->nonce.len && !traffic->is_lost &&
+	    !budget_take(&candidates_paid_at, CANDIDATES_REST, CANDIDATES_BURST, now))
 		return 0;
 	report = report_begin(ILNP_CANDIDATE, now);
 	if (!report)

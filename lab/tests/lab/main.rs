@@ -20,6 +20,7 @@ mod forwarding;
 mod full;
 mod harmless;
 mod host_signals;
+mod host_stack;
 mod load;
 mod lone_neighbor;
 mod neighbors;

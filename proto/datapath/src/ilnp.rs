@@ -190,8 +190,9 @@ pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// whatever sockets there are. It is also the shortest time between two such reports: 1 s (decision 146). All data
 /// planes alike, not configurable.
 pub const LOST_INTERVAL: Duration = Duration::from_secs(1);
-/// Reports of pairs without a session at once: 4,096. A data plane knows as many pairs that it has reported lately. If
-/// more pairs are in use, it would otherwise report nearly each packet. All data planes alike, not configurable.
+/// Reports at once of pairs without a session whose packets have no nonce: 4,096. A data plane knows as many pairs that it
+/// has reported lately. If more pairs are in use, the data plane would otherwise report nearly each packet. Reports of
+/// lost correspondents are not counted. All data planes alike, not configurable.
 pub const CANDIDATES_BURST: u32 = 4096;
 /// Time between such reports after that: 250 us. All data planes alike, not configurable.
 pub const CANDIDATES_REST: Duration = Duration::from_micros(250);

@@ -259,8 +259,8 @@ impl<T> Ilcc<T> {
         SessionId(first): SessionId,
     ) -> impl Iterator<Item = (SessionId, IlvPair, &T)> {
         let entries = self.slots.iter_from(first).zip(self.values.iter_from(first));
-        let slots = (first..).zip(entries);
-        slots.filter_map(|(at, (slot, value))| Some((SessionId(at), slot.pair, value.as_ref()?)))
+        let slots = entries.zip(first..=u32::MAX);
+        slots.filter_map(|((slot, value), at)| Some((SessionId(at), slot.pair, value.as_ref()?)))
     }
 
     fn find(&self, pair: IlvPair, digest: u32) -> Option<u32> {

@@ -35,7 +35,7 @@ pub struct UpArgs {
     /// hash-based addresses (RFC 5535).
     #[arg(long, conflicts_with = "addresses")]
     pub shim6: bool,
-    /// Speak ILNP (RFC 6740), too: a connection with a host that knows it has a session in place of a context.
+    /// Speak ILNP (RFC 6740), too: a connection with a host that knows ILNP has a session in place of a context.
     #[arg(long, requires = "shim6")]
     pub ilnp: bool,
     /// Keep the hash-based addresses in this directory, so that the next run has the same ones. Without it each run has others.

@@ -34,7 +34,7 @@ pub struct Settings {
     pub types: AdmissionTypes,
     /// Checksum of packets that have a nonce and no session.
     pub checksum: ChecksumMode,
-    /// Largest packet in octets that an uplink takes of which [`Plane::set_mtus`] has not said it.
+    /// Largest packet in octets of an uplink whose MTU [`Plane::set_mtus`] has not told.
     pub mtu: usize,
 }
 

@@ -46,12 +46,21 @@ pub(crate) struct Budget(Instant);
 impl Budget {
     /// Takes one message; false: the budget is used up.
     pub(crate) fn take(&mut self, rate: Rate, now: Instant) -> bool {
-        let owed = self.0.since(now);
-        let is_left = owed <= rate.interval * (rate.burst - 1);
+        let is_left = self.has(rate, now);
         if is_left {
-            self.0 = now + owed + rate.interval;
+            self.0 = now + self.0.since(now) + rate.interval;
         }
         is_left
+    }
+
+    /// Whether the budget has room for one message.
+    pub(crate) fn has(&self, rate: Rate, now: Instant) -> bool {
+        self.0.since(now) <= rate.interval * (rate.burst - 1)
+    }
+
+    /// Whether the budget has no debt.
+    pub(crate) fn is_whole(&self, now: Instant) -> bool {
+        self.0 <= now
     }
 }
 

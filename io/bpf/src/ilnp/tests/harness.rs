@@ -148,7 +148,7 @@ impl Harness {
 
     /// Forgets reported pairs, looks for sockets, packets without room, first fragments, and drops.
     pub(crate) fn clear(&self) {
-        for section in [".data.room", ".data.candidates"] {
+        for section in [".data.room", ".data.candidates", ".data.looks"] {
             let section = tables::handle(&self.plane.object, section).unwrap();
             let zeros = vec![0; usize::try_from(section.value_size()).unwrap()];
             section.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();

@@ -1,8 +1,8 @@
 //! Shares of the looks for the sockets of strangers that show a nonce (decision 205).
 
-use moorline_datapath::ilnp::{LOOK_SHARES, LOOKS_RENEWED, Report};
-use moorline_plane::ilnp::{Inbound, Plane, Settings};
-use moorline_types::{Ilv, IlvPair, Instant, Nid, Nonce};
+use moorline_datapath::ilnp::{CANDIDATES_BURST, LOOK_SHARES, LOOKS_RENEWED, Report, Wanted};
+use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
+use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce};
 
 use super::cost::packet;
 use super::harness::{Harness, OURS, PAIRS};
@@ -23,14 +23,22 @@ fn reports(kernel: &Harness, user: &mut Plane, pair: IlvPair, now: u64) -> Vec<R
     reports
 }
 
+/// Both planes, which report these packets.
+fn planes(wanted: Wanted) -> (Harness, Plane) {
+    let settings = IlnpSettings { max_sessions: 4, wanted, ..IlnpSettings::default() };
+    let kernel = Harness::new(&settings);
+    let mut user =
+        Plane::new(Settings { max_sessions: 64, wanted, ..Settings::default() }, [0; 16]);
+    user.set_nids([OURS].into());
+    (kernel, user)
+}
+
 #[test]
 fn both_planes_give_strangers_with_nonces_the_same_shares_of_looks() {
     if !can_run("both_planes_give_strangers_with_nonces_the_same_shares_of_looks") {
         return;
     }
-    let kernel = Harness::new(&IlnpSettings { max_sessions: 4, ..IlnpSettings::default() });
-    let mut user = Plane::new(Settings { max_sessions: 64, ..Settings::default() }, [0; 16]);
-    user.set_nids([OURS].into());
+    let (kernel, mut user) = planes(Wanted::Connected);
     let mut is_reported = |pair, now| !reports(&kernel, &mut user, pair, now).is_empty();
     let (of_address, of_link) = (LOOK_SHARES[0].1, LOOK_SHARES[1].1);
     let begun = 1_000_000_000;
@@ -47,4 +55,45 @@ fn both_planes_give_strangers_with_nonces_the_same_shares_of_looks() {
     assert!(is_reported(PAIRS[3], begun + renewed / u64::from(of_link)));
     assert!(!is_reported(PAIRS[3], begun + renewed / u64::from(of_link)));
     assert!((0..of_address).all(|_| is_reported(PAIRS[0], begun + 2 * renewed)));
+}
+
+/// With an open policy no socket decides, so each look is a report.
+#[test]
+fn both_planes_have_the_same_shares_for_prefixes_of_each_length() {
+    if !can_run("both_planes_have_the_same_shares_for_prefixes_of_each_length") {
+        return;
+    }
+    let (link, nid) = (0x2001_0db8_0200_0000, 0x0400_0000_0000_0000);
+    let sources: [fn(u64) -> (u64, u64); 5] =
+        [|_| (0, 0), |n| (0, n), |n| (n % 0x100, n), |n| (n, n), |n| (n << 16, n)];
+    for (source, (length, share)) in sources.into_iter().zip(LOOK_SHARES) {
+        let (kernel, mut user) = planes(Wanted::All);
+        let reported = (0..2_000).filter(|n| {
+            let (upper, lower) = source(*n);
+            let remote = Ilv::new(L64(link + upper), Nid(nid + lower));
+            !reports(&kernel, &mut user, IlvPair { remote, ..PAIRS[0] }, 1_000_000_000).is_empty()
+        });
+        assert_eq!(u32::try_from(reported.count()), Ok(share), "/{length}");
+    }
+}
+
+#[test]
+fn both_planes_report_pairs_of_this_host_at_the_same_pace() {
+    if !can_run("both_planes_report_pairs_of_this_host_at_the_same_pace") {
+        return;
+    }
+    let (kernel, mut user) = planes(Wanted::All);
+    kernel.set_now(1_000_000_000);
+    let reported = (0..u64::from(CANDIDATES_BURST) + 100).filter(|n| {
+        let remote = Ilv { nid: Nid(0x0400_0000_0000_0000 + n), ..PAIRS[0].remote };
+        let packet = packet(IlvPair { remote, ..PAIRS[0] }, UDP, None);
+        kernel.run("ilnp_egress", &packet);
+        let now = Instant::from_nanos(1_000_000_000);
+        let verdict = user.handle_outbound(&mut packet.clone(), &kernel.plane, now);
+        assert_eq!(verdict, Outbound::Pass);
+        let reports: Vec<_> = std::iter::from_fn(|| user.poll_report()).collect();
+        assert_eq!(kernel.reports(), reports, "{remote}");
+        !reports.is_empty()
+    });
+    assert_eq!(u32::try_from(reported.count()), Ok(CANDIDATES_BURST));
 }

@@ -11,7 +11,7 @@ use moorline_types::{IlvPair, Instant, Nonce, Prefix};
 use moorline_wire::ip6::Upper;
 
 use super::{At, Plane};
-use crate::shim6::budget::Rate;
+use crate::shim6::budget::{Budget, Rate};
 
 /// Sender of a packet without a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +52,16 @@ impl Plane {
         let is_wanted = self.settings.wanted == Wanted::All
             || socket == Socket::Connected
             || origin == Origin::Lost;
+        if !is_wanted {
+            return;
+        }
         let inbound = origin != Origin::Here;
         let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
+        // Other reports have limits of their own.
+        let has_limit = nonce.is_some() || origin == Origin::Lost;
         let rate = Rate { interval: CANDIDATES_REST, burst: CANDIDATES_BURST };
-        if !is_wanted || !self.candidates.take(rate, now) || !self.reports.push(report) {
+        let may_report = has_limit || self.candidates.take(rate, now);
+        if !may_report || !self.reports.push(report) {
             return;
         }
         if self.reported.len() >= MAX_REPORTED {
@@ -79,32 +85,32 @@ impl Plane {
     }
 }
 
-/// Looks for the sockets of strangers that show a nonce (decision 205). Only a look that all shares allow takes from
+/// Looks for the sockets of strangers that show a nonce, or of all strangers if the policy is open (decision 205). Only a look that all shares allow takes from
 /// them. So a flood from one site uses up no share of others.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
-    /// Time at which a prefix has its whole share again. A prefix that has it may be missing. The looks of all prefixes
-    /// together are limited, and so is the number of entries.
-    paid_at: BTreeMap<Prefix, Instant>,
+    /// Budgets of prefixes. A prefix whose budget has no debt may be missing. The looks of all prefixes together are
+    /// limited, and so is the number of entries.
+    budgets: BTreeMap<Prefix, Budget>,
 }
 
 impl Looks {
     /// Takes a look from the shares of this address, if all of them allow it.
     fn take(&mut self, from: Ipv6Addr, now: Instant) -> bool {
-        let shares = LOOK_SHARES.map(|(length, looks)| (Prefix::new(from, length), looks));
-        let owed = |prefix: &Prefix| self.paid_at.get(prefix).map(|at| at.since(now));
-        let is_left = |(prefix, looks): &(Prefix, u32)| {
-            owed(prefix).is_none_or(|owed| owed <= LOOKS_RENEWED / *looks * (looks - 1))
+        let shares = LOOK_SHARES.map(|(length, looks)| {
+            (Prefix::new(from, length), Rate { interval: LOOKS_RENEWED / looks, burst: looks })
+        });
+        let has_room = |(prefix, rate): &(Prefix, Rate)| {
+            self.budgets.get(prefix).is_none_or(|budget| budget.has(*rate, now))
         };
-        if !shares.iter().all(is_left) {
+        if !shares.iter().all(has_room) {
             return false;
         }
-        if self.paid_at.len() > MAX_PREFIXES {
-            self.paid_at.retain(|_, at| *at > now);
+        if self.budgets.len() > MAX_PREFIXES {
+            self.budgets.retain(|_, budget| !budget.is_whole(now));
         }
-        for (prefix, looks) in shares {
-            let paid_at = self.paid_at.entry(prefix).or_insert(now);
-            *paid_at = now.max(*paid_at) + LOOKS_RENEWED / looks;
+        for (prefix, rate) in shares {
+            self.budgets.entry(prefix).or_default().take(rate, now);
         }
         true
     }
