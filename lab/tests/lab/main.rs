@@ -20,7 +20,6 @@ mod forwarding;
 mod full;
 mod harmless;
 mod host_signals;
-mod host_stack;
 mod load;
 mod lone_neighbor;
 mod neighbors;
