@@ -71,7 +71,7 @@ pub enum Event {
 
 named_enum! {
     /// Cause of a move. A cause that Shim6 has as well has the same name there.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum MoveCause {
         /// The locators before have brought no answer to a question, and other locators have.
         Suspicion => "suspicion",

@@ -78,6 +78,7 @@ mod question;
 mod received;
 mod responder;
 mod retry;
+mod routers;
 mod session;
 mod sibling;
 mod snapshot;

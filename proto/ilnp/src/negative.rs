@@ -21,6 +21,8 @@ pub(crate) struct Negatives {
     places: Places,
     /// Correspondents without a place that were silent lately or do not speak ILNP.
     others: Lately,
+    /// Correspondents without a place that have shown a nonce and left a question unanswered.
+    asked: Lately,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -29,8 +31,8 @@ struct Negative {
     /// Whether the correspondent itself has shown that it does not speak ILNP. Then packets in its name change
     /// nothing.
     is_sure: bool,
-    /// Whether the correspondent has shown a nonce and left a proposal unanswered. Then its next packet with a nonce
-    /// leads to an Echo Request at once.
+    /// Whether the correspondent has shown a nonce and left a proposal, or few Echo Requests, unanswered. Then its next
+    /// packet with a nonce leads to an Echo Request at once.
     is_asked: bool,
 }
 
@@ -92,7 +94,8 @@ impl Negatives {
     pub(crate) fn new(key: [u8; 16]) -> Self {
         let places = Places::new(MAX_NEGATIVES, key);
         let others = Lately::new(key, NEGATIVE_LIFETIME);
-        Self { known: BTreeMap::new(), ends: BTreeSet::new(), places, others }
+        let asked = others.clone();
+        Self { known: BTreeMap::new(), ends: BTreeSet::new(), places, others, asked }
     }
 
     /// Remembers why the traffic of a correspondent is classic IPv6. If `is_hinted`, the node is said to speak ILNP,
@@ -148,16 +151,18 @@ impl Negatives {
     /// vain, after it had shown a nonce.
     pub(crate) fn doubt(&mut self, remote: Ilv, now: Instant) -> bool {
         let known = self.known.get(&remote).copied();
+        let was_asked = self.asked.has(remote.address().octets(), now);
         if known.is_none_or(|negative| !negative.is_sure) {
             self.forget(remote);
         }
-        known.is_some_and(|one| one.is_asked && !one.is_sure && one.until > now)
+        known.map_or(was_asked, |one| one.is_asked && !one.is_sure && one.until > now)
     }
 
-    /// Notes that the correspondent has shown a nonce and left a proposal unanswered.
-    pub(crate) fn note_asked(&mut self, remote: Ilv) {
-        if let Some(negative) = self.known.get_mut(&remote) {
-            negative.is_asked = true;
+    /// Notes that the correspondent has shown a nonce and left a proposal, or few Echo Requests, unanswered.
+    pub(crate) fn note_asked(&mut self, remote: Ilv, now: Instant) {
+        match self.known.get_mut(&remote) {
+            Some(negative) => negative.is_asked = true,
+            None => self.asked.add(remote.address().octets(), now),
         }
     }
 
@@ -168,16 +173,22 @@ impl Negatives {
             self.places.remove(remote);
         }
         self.others.remove(remote.address().octets());
+        self.asked.remove(remote.address().octets());
     }
 
     /// Forgets the correspondent that would be forgotten first, but for its digest.
     fn make_room(&mut self, now: Instant) {
         let first = self.ends.first().copied();
+        let was_asked =
+            first.and_then(|(_, remote)| self.known.get(&remote)).map(|one| one.is_asked);
         self.forget_first();
         if let Some((until, remote)) = first
             && until.since(now) > REFUSAL_LIFETIME
         {
             self.others.add(remote.address().octets(), now);
+            if was_asked == Some(true) {
+                self.asked.add(remote.address().octets(), now);
+            }
         }
     }
 

@@ -10,7 +10,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_datapath::ilnp::USED_INTERVAL;
 use moorline_types::{IlvPair, Instant, L64, SessionId};
 
 use crate::advertisement::{Advertisement, Question};
@@ -19,9 +18,8 @@ use crate::consts::{
     NONCE_AFTER_CHANGE, SILENT_TRIES,
 };
 use crate::event::MoveCause;
-use crate::known::is_let_be;
 use crate::machine::Machine;
-use crate::session::{Opening, Session};
+use crate::session::Session;
 
 /// Our locator and the correspondent's.
 pub(crate) type Locators = (L64, L64);
@@ -127,21 +125,6 @@ impl Machine {
     /// Whether a session could use other locators. A correspondent that acknowledges nothing can show no path.
     pub(crate) fn has_other_pairs(&self, session: &Session) -> bool {
         !session.is_mute && (self.locators.len() > 1 || session.remote.len() > 1)
-    }
-
-    /// Handles locators of ours whose router does not answer. The machine asks the correspondents of sessions in use by these
-    /// locators at once, without waiting for a report of use.
-    pub fn handle_router_lost(&mut self, local: &[L64], now: Instant) {
-        let is_due = |session: &Session| {
-            let is_used = now.since(session.last_used) < USED_INTERVAL * 2;
-            let is_quiet = session.advertisement.is_none() && !is_let_be(session, now);
-            let is_done = matches!(session.opening, Opening::Done);
-            is_used && is_quiet && is_done && local.contains(&session.wire.0)
-        };
-        let due = self.ilcc.iter().filter(|(_, _, session)| is_due(session)).map(|(id, ..)| id);
-        for id in due.collect::<Vec<_>>() {
-            self.ask_whether_known(id, now);
-        }
     }
 
     /// The pairs of locators that a question goes by, in order: the best failed pair that is due, the pair in use, the

@@ -20,9 +20,9 @@ use moorline_index::Class;
 pub(crate) struct Proposal {
     flow: Flow,
     socket: Socket,
-    /// Nonce of the correspondent that came after the proposal. It shows that its sender speaks ILNP, but not the
+    /// Whether a nonce has come in the name of the correspondent. Who sends a nonce speaks ILNP, but perhaps not the
     /// handshake.
-    nonce: Option<Nonce>,
+    is_shown: bool,
     /// Whether a packet of the correspondent caused this proposal: a Propose, or one with a nonce. Then the proposal is
     /// repeated for each further Propose, and by its timer if `paid` is not 0: anybody can send such packets.
     is_answer: bool,
@@ -35,28 +35,7 @@ impl Machine {
     /// Decides whether traffic without a session gets one.
     pub(crate) fn on_candidate(&mut self, traffic: &Traffic, now: Instant) {
         let &Traffic { pair, nonce, .. } = traffic;
-        if !self.is_ours(pair) {
-            return;
-        }
-        if let Some(trial) = self.trials.get_mut(&pair) {
-            if nonce.is_some() {
-                trial.aim.pay();
-            }
-            return;
-        }
-        if let Some(id) = self.ilcc.find_pair(pair)
-            && !self.is_lost(id, traffic, now)
-        {
-            if nonce.is_some() {
-                self.doubt_nonce(id, now);
-            }
-            return;
-        }
-        if let Some(proposal) = self.proposals.get_mut(&pair) {
-            proposal.nonce = proposal.nonce.or(nonce);
-            // What this host sends itself has the proposal repeated.
-            proposal.is_answer &= traffic.inbound;
-            proposal.paid = (proposal.paid + u32::from(nonce.is_some())).min(MAX_PAID);
+        if !self.is_ours(pair) || self.on_asked(traffic, now) {
             return;
         }
         let was_asked = nonce.is_some() && self.negatives.doubt(pair.remote, now);
@@ -79,6 +58,32 @@ impl Machine {
             Decision::Propose => self.propose(traffic, nonce.is_some(), now),
             Decision::Refuse(_) => {}
         }
+    }
+
+    /// Notes traffic of a correspondent that the machine asks already, or that has a session. Returns whether the
+    /// correspondent is one of these.
+    fn on_asked(&mut self, traffic: &Traffic, now: Instant) -> bool {
+        let (pair, is_shown) = (traffic.pair, traffic.nonce.is_some());
+        if let Some(trial) = self.trials.get_mut(&pair) {
+            if is_shown {
+                trial.aim.pay();
+            }
+            return true;
+        }
+        if let Some(id) = self.ilcc.find_pair(pair)
+            && !self.is_lost(id, traffic, now)
+        {
+            if is_shown {
+                self.doubt_nonce(id, now);
+            }
+            return true;
+        }
+        let Some(proposal) = self.proposals.get_mut(&pair) else { return false };
+        proposal.is_shown |= is_shown;
+        // What this host sends itself has the proposal repeated.
+        proposal.is_answer &= traffic.inbound;
+        proposal.paid = (proposal.paid + u32::from(is_shown)).min(MAX_PAID);
+        true
     }
 
     /// Whether the correspondent of a session has lost it. The correspondent uses a nonce that nobody agreed on, and
@@ -134,8 +139,8 @@ impl Machine {
             flags: self.flags(traffic.socket),
         };
         let retry = Retry::new(now);
-        let (socket, nonce) = (traffic.socket, traffic.nonce);
-        let proposal = Proposal { flow, socket, nonce, is_answer, paid: 0, retry };
+        let (socket, is_shown) = (traffic.socket, traffic.nonce.is_some());
+        let proposal = Proposal { flow, socket, is_shown, is_answer, paid: 0, retry };
         self.proposals.insert(traffic.pair, proposal);
         self.proposal_places.add(traffic.pair.remote);
         self.proposal_timers.insert((retry.next, traffic.pair));
@@ -199,9 +204,9 @@ impl Machine {
     //= rfc6744#6-7
     pub(crate) fn on_proposal_timer(&mut self, pair: IlvPair, now: Instant) {
         let Some(proposal) = self.proposals.get_mut(&pair) else { return };
-        if proposal.retry.tries < PROPOSAL_TRIES {
-            proposal.retry = proposal.retry.again(now);
+        if proposal.retry.turns < PROPOSAL_TRIES {
             let repeats = !proposal.is_answer || take(&mut proposal.paid);
+            proposal.retry = proposal.retry.next_turn(repeats, now);
             let Proposal { flow, retry, .. } = *proposal;
             self.proposal_timers.insert((retry.next, pair));
             if repeats {
@@ -210,7 +215,7 @@ impl Machine {
             return;
         }
         let Some(mut proposal) = self.drop_proposal(pair) else { return };
-        let Proposal { socket, nonce, .. } = proposal;
+        let Proposal { socket, is_shown, .. } = proposal;
         let is_named =
             self.config.initiate == Initiate::Dns && self.hints.has_records(pair.remote, now);
         let is_tried = if is_named {
@@ -222,8 +227,8 @@ impl Machine {
             return;
         }
         self.remember_classic(pair, Classic::Silent, now);
-        if nonce.is_some() {
-            self.negatives.note_asked(pair.remote);
+        if is_shown {
+            self.negatives.note_asked(pair.remote, now);
         }
     }
 
@@ -268,16 +273,17 @@ impl Machine {
         pair.local > pair.remote && (self.proposals.contains_key(&pair) || self.is_confirming(pair))
     }
 
-    /// Repeats our proposal, which prevails. If we had to send it again before, the correspondent may have been down
-    /// then, and it is there now. If the correspondent proposes after we had to send our Confirm again, it may have
+    /// Repeats our proposal, which prevails. If the proposal has been due again before, it may have got lost, or the
+    /// correspondent may have been down then. If the correspondent proposes after we had to send our Confirm again, it may have
     /// lost its Accept, so the handshake begins anew.
     pub(crate) fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
-        if let Some(proposal) = self.proposals.get(&pair) {
-            let flow = proposal.flow;
-            if proposal.retry.tries <= 1 {
+        if let Some(proposal) = self.proposals.get_mut(&pair) {
+            if proposal.retry.turns <= 1 {
                 return Err(DropReason::Crossed);
             }
             self.answers.take(pair.remote.l64, now)?;
+            proposal.retry.tries += 1;
+            let flow = proposal.flow;
             self.send_admission(&Admission::Propose(flow), pair);
             return Ok(());
         }

@@ -11,6 +11,8 @@ use crate::consts::{CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_RETRANSMISSION
 pub(crate) struct Retry {
     /// Number of times that the message was sent.
     pub(crate) tries: u32,
+    /// Number of times that the message was due, sent or not.
+    pub(crate) turns: u32,
     /// Time when the message was sent for the first time.
     pub(crate) begun: Instant,
     /// Time from the last transmission to the next.
@@ -26,7 +28,7 @@ impl Retry {
     }
 
     pub(crate) fn after(pause: Duration, now: Instant) -> Self {
-        Self { tries: 1, begun: now, pause, next: now + pause }
+        Self { tries: 1, turns: 1, begun: now, pause, next: now + pause }
     }
 
     /// Goes on after the message was sent again.
@@ -37,7 +39,14 @@ impl Retry {
     /// Like [`again`](Self::again), with this longest pause.
     pub(crate) fn again_within(self, longest: Duration, now: Instant) -> Self {
         let pause = (self.pause * 2).min(longest);
-        Self { tries: self.tries + 1, pause, next: now + pause, ..self }
+        let (tries, turns) = (self.tries + 1, self.turns + 1);
+        Self { tries, turns, pause, next: now + pause, ..self }
+    }
+
+    /// Goes on at the time of a turn. `is_sent`: whether the message was sent again.
+    pub(crate) fn next_turn(self, is_sent: bool, now: Instant) -> Self {
+        let tries = self.tries + u32::from(is_sent);
+        Self { tries, ..self.again(now) }
     }
 
     /// Whether a message of a new session, whose nonces have no answer yet, has been sent often enough and for long

@@ -20,16 +20,18 @@ impl Machine {
     /// Returns whether the machine asks.
     pub(crate) fn try_sibling(&mut self, traffic: &Traffic, now: Instant) -> bool {
         let pair = traffic.pair;
-        let Some(nonce) = self.known_to(pair).map(|session| session.send_nonce) else {
-            return false;
-        };
+        let Some(session) = self.known_to(pair) else { return false };
+        let nonce = session.send_nonce;
+        // Anybody can send packets in the name of a node at a locator where the correspondent has not been.
+        let is_paid = !traffic.inbound || session.is_proven(pair.remote.l64);
+        let paid = if is_paid { TRIAL_TRIES } else { 0 };
         let candidate = self.candidate(pair, Stage::Unanswered, traffic.socket);
         let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) else {
             return false;
         };
         // The node speaks ILNP, so its silence is the network's, and the machine asks the locator again soon.
         self.has_spoken(pair, now);
-        let aim = Aim::Begin { silence: Classic::Silent, paid: TRIAL_TRIES };
+        let aim = Aim::Begin { silence: Classic::Silent, paid };
         self.begin_trial((pair, pair), why, nonce, aim, now);
         true
     }

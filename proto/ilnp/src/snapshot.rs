@@ -1,3 +1,4 @@
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use moorline_datapath::ilnp::ChecksumMode;
@@ -39,9 +40,9 @@ pub struct SessionSnapshot {
     pub taken: Option<u32>,
     /// Number of the last Locator Update that we sent.
     pub sent: u32,
-    /// Cause of the last move. Earlier versions did not store this.
+    /// Name of the cause of the last move. Earlier versions did not store this, and later ones may know other causes.
     #[serde(default)]
-    pub moved: Option<MoveCause>,
+    pub moved: Option<String>,
 }
 
 impl Machine {
@@ -64,7 +65,7 @@ impl Machine {
                 remote: session.remote.clone(),
                 taken: session.taken,
                 sent: session.sent,
-                moved: session.moved,
+                moved: session.moved.map(|cause| cause.as_str().into()),
             })
         })
     }
@@ -95,7 +96,7 @@ impl Machine {
             // The last Locator Updates may be missing in the snapshot, and the correspondent does not read a number
             // twice.
             sent: snapshot.sent.wrapping_add(UNWRITTEN),
-            moved: snapshot.moved,
+            moved: snapshot.moved.as_deref().and_then(MoveCause::named),
             owes_update: true,
             ..Session::new(pair, why, accepted, checksum, now)
         };

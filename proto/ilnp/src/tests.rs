@@ -15,6 +15,7 @@ mod plain;
 mod question;
 mod reflection;
 mod room;
+mod routers;
 mod shown;
 mod third;
 mod updates;

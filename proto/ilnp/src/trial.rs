@@ -39,7 +39,8 @@ pub(crate) struct Trial {
 pub(crate) enum Aim {
     /// To begin a session.
     Begin {
-        /// If no answer comes, the traffic is classic IPv6, with this cause.
+        /// If no answer comes to [`TRIAL_TRIES`] requests, the traffic is classic IPv6, with this cause. After fewer
+        /// requests the silence is no sign.
         silence: Classic,
         /// Number of times that the request may be repeated. If only packets of the correspondent cause the request, each
         /// further packet with a nonce pays for one (decision 205).
@@ -87,8 +88,8 @@ impl Machine {
         self.try_correspondent(pair, socket, Aim::Begin { silence: Classic::Unread, paid }, now)
     }
 
-    /// Asks a correspondent without a session that the DNS names. If the node is silent, it may only be down, so the
-    /// machine asks it again soon.
+    /// Asks a correspondent without a session that the DNS names. A node that is silent may only be down, so the machine
+    /// asks the node again soon.
     pub(crate) fn try_named(&mut self, pair: IlvPair, socket: Socket, now: Instant) -> bool {
         let aim = Aim::Begin { silence: Classic::Silent, paid: TRIAL_TRIES };
         self.try_correspondent(pair, socket, aim, now)
@@ -205,9 +206,9 @@ impl Machine {
 
     pub(crate) fn on_trial_timer(&mut self, pair: IlvPair, now: Instant) {
         let Some(trial) = self.trials.get_mut(&pair) else { return };
-        if trial.retry.tries < TRIAL_TRIES {
-            trial.retry = trial.retry.again(now);
+        if trial.retry.turns < TRIAL_TRIES {
             let repeats = trial.aim.may_repeat();
+            trial.retry = trial.retry.next_turn(repeats, now);
             let trial = *trial;
             self.trial_timers.insert((trial.retry.next, pair));
             if repeats {
@@ -215,9 +216,14 @@ impl Machine {
             }
             return;
         }
-        let Trial { aim, sockets, .. } = *trial;
+        let Trial { aim, sockets, retry, .. } = *trial;
         self.drop_trial(pair);
         match (aim, self.ilcc.find_pair(sockets)) {
+            // Each request may have got lost. The next packet with a nonce pays for another.
+            (Aim::Begin { .. }, None) if retry.tries < TRIAL_TRIES => {
+                self.remember_classic(sockets, Classic::Silent, now);
+                self.negatives.note_asked(sockets.remote, now);
+            }
             (Aim::Begin { silence, .. }, None) => self.remember_classic(sockets, silence, now),
             (Aim::Known, None) => self.remember_classic(sockets, Classic::Unread, now),
             (Aim::Known, Some(id)) => self.ask_at_first(id, pair, now),

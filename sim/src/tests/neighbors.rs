@@ -111,11 +111,6 @@ fn goes_on(has_ilnp: bool) {
 }
 
 #[test]
-fn contexts_of_neighbors_go_on_while_default_routes_come_and_go() {
-    goes_on(false);
-}
-
-#[test]
 fn sessions_of_neighbors_go_on_while_default_routes_come_and_go() {
     goes_on(true);
 }

@@ -6,7 +6,7 @@ use moorline_types::{DropReason, L64, Nid, Nonce};
 
 use super::duo::Duo;
 use crate::tests::ilv;
-use crate::{Cause, Config, Event, LocalLocator, Machine, SessionSnapshot, State};
+use crate::{Cause, Config, Event, LocalLocator, Machine, MoveCause, SessionSnapshot, State};
 
 const ELSEWHERE: u64 = 0x2001_0db8_00aa_0000;
 
@@ -113,4 +113,18 @@ fn what_cannot_be_a_session_or_is_one_already_is_refused() {
     };
     assert_eq!(refused(&third), Some(DropReason::TableFull));
     assert_eq!(machine.locators(), &[] as &[LocalLocator]);
+}
+
+#[test]
+fn a_session_whose_move_has_a_cause_that_only_a_later_version_knows_goes_on() {
+    let mut duo = Duo::established();
+    duo.roam(0, &[ELSEWHERE]);
+    duo.play();
+    let snapshot = duo.machines[0].snapshot().next().expect("a session");
+    for (name, cause) in [("locator_gone", Some(MoveCause::LocatorGone)), ("of_later", None)] {
+        let mut machine = Machine::new(Config::default(), [77; 32], duo.now);
+        let moved = Some(name.into());
+        machine.restore(SessionSnapshot { moved, ..snapshot.clone() }, duo.now).expect("there");
+        assert_eq!(machine.sessions(duo.now).next().expect("a session").moved, cause);
+    }
 }

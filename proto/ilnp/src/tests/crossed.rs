@@ -3,7 +3,8 @@
 use core::time::Duration;
 use std::vec::Vec;
 
-use moorline_types::DropReason;
+use moorline_datapath::ilnp::Report;
+use moorline_types::{DropReason, IlvPair, Nonce};
 
 use super::duo::Duo;
 use super::{Socket, ilv};
@@ -182,4 +183,26 @@ fn a_confirm_of_an_earlier_handshake_takes_the_place_of_no_session() {
         let drops: Vec<_> = duo.machines[HIGHER].drops().collect();
         assert!(drops.contains(&(DropReason::StaleNonce, 1)), "{crosses} {drops:?}");
     }
+}
+
+/// A packet with a nonce has led to a proposal, which got lost and which no timer repeats.
+#[test]
+fn a_proposal_that_prevails_and_was_due_again_is_repeated_for_the_next_propose_of_the_correspondent()
+ {
+    let mut duo = Duo::new();
+    let report = Report::Candidate {
+        pair: IlvPair::new(ilv(HIGHER), ilv(LOWER)),
+        protocol: 6,
+        ports: (7, 40_000),
+        socket: Socket::Connected,
+        inbound: true,
+        nonce: Some(Nonce::Short([7; 4])),
+    };
+    duo.report(HIGHER, report);
+    assert_eq!(duo.take(HIGHER).len(), 1);
+    duo.fire(HIGHER);
+    assert_eq!(duo.take(HIGHER).len(), 0);
+    duo.traffic(Socket::Connected);
+    duo.play();
+    assert!(duo.is_agreed());
 }

@@ -40,6 +40,13 @@ fn connect_to(duo: &mut Duo, l64: L64) {
 
 /// Sends a Locator Update of the peer with its nonce. The peer answers at the locators that it names.
 pub(super) fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
+    let asked = name_unproven(duo, peer, locators);
+    let answers: Vec<_> = asked.iter().filter_map(|packet| peer.answer(packet)).collect();
+    duo.give(0, &answers);
+}
+
+/// Sends a Locator Update of the peer with its nonce. Returns the questions at the locators that it names.
+fn name_unproven(duo: &mut Duo, peer: &Plain, locators: &[L64]) -> Vec<Vec<u8>> {
     let mut update = [156, 0, 0, 0, 1, 1, 0, 0].to_vec();
     update[4] = locators.len().try_into().unwrap();
     for l64 in locators {
@@ -51,8 +58,7 @@ pub(super) fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
     let (asked, acknowledged): (Vec<_>, Vec<_>) =
         duo.take(0).into_iter().partition(|packet| is_echo(packet));
     assert_eq!(acknowledged.len(), 1, "one acknowledgement");
-    let answers: Vec<_> = asked.iter().filter_map(|packet| peer.answer(packet)).collect();
-    duo.give(0, &answers);
+    asked
 }
 
 pub(super) fn sessions(duo: &Duo) -> Vec<SessionView> {
@@ -232,4 +238,32 @@ fn a_node_that_acknowledges_nothing_is_asked_by_the_locators_in_use_and_rarely_i
         let others = first.iter().any(|packet| packet[24..40] == second);
         assert!(others || echoes, "other pairs were tried once");
     }
+}
+
+/// A correspondent names the locator of a third party, and packets come in the name of the third party.
+#[test]
+fn a_locator_where_a_correspondent_has_not_been_gets_no_more_echo_requests_than_packets_came_from_there()
+ {
+    let sent = |reports: usize, nonce: Option<Nonce>| {
+        let mut duo = Duo::new();
+        let peer = Plain::in_session(&mut duo);
+        name_unproven(&mut duo, &peer, &[ilv(1).l64, SECOND]);
+        for _ in 0..reports {
+            let report = Report::Candidate {
+                pair: IlvPair::new(ilv(0), second()),
+                protocol: 6,
+                ports: (40_001, 7),
+                socket: Socket::Connected,
+                inbound: true,
+                nonce,
+            };
+            duo.report(0, report);
+        }
+        duo.alone(0, Duration::from_secs(8))
+    };
+    let without = sent(0, None);
+    for nonce in [None, Some(Nonce::Short([1; 4]))] {
+        assert_eq!(sent(1, nonce), without + 1);
+    }
+    assert_eq!(sent(2, Some(Nonce::Short([1; 4]))), without + 2);
 }
