@@ -46,7 +46,8 @@ pub struct WorkloadOutcome {
     pub samples: Vec<u64>,
     /// The longest time without new payload at the far side, if payload came after it.
     pub longest_pause: Option<Pause>,
-    /// The longest time without a packet, with or without new payload: at the far side, and back.
+    /// The longest time without a packet, with or without new payload: at the far side, and back. The end of the traffic
+    /// or of the run ends a time, too.
     pub longest_gaps: [Option<Pause>; 2],
     /// Whether a stream ended with every byte right; `None` if it has not ended, or is no stream.
     pub intact: Option<bool>,

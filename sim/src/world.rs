@@ -364,8 +364,23 @@ impl<'a> World<'a> {
         self.rules.check(holds, rule, self.now, detail);
     }
 
+    /// Notes the time from the last packet to the end of the traffic, or of the run. The gap from the start is noted if
+    /// no packet has come.
+    fn note_last_gaps(&mut self) {
+        for (number, workload) in self.workloads.iter().filter(|(_, workload)| !workload.is_over) {
+            let Some(outcome) = self.outcome.workloads.get_mut(*number) else { continue };
+            let end = since_start(self.now);
+            let to = workload.plan.until.map_or(end, |until| until.min(end));
+            for side in Side::BOTH {
+                let last = workload.last_packet(side).map_or(workload.plan.start, since_start);
+                outcome.note_gap(side, Pause { from: last.min(to), to });
+            }
+        }
+    }
+
     fn finish(mut self) -> (Outcome, Log) {
         self.end_episodes();
+        self.note_last_gaps();
         let mut drops = vec![BTreeMap::new(); self.nodes.len()];
         let cores = self.nodes.iter().enumerate();
         for (host, core) in cores.filter_map(|(host, node)| Some((host, node.core.as_ref()?))) {
@@ -412,8 +427,8 @@ impl WorkloadOutcome {
         }
     }
 
-    /// Notes a packet that arrived after a gap.
-    fn note_packet(&mut self, to: Side, gap: Pause) {
+    /// Notes a gap, which a packet or the end of the run has ended.
+    fn note_gap(&mut self, to: Side, gap: Pause) {
         let longest = &mut self.longest_gaps[there_first(to)];
         *longest = longer(*longest, gap);
     }

@@ -78,6 +78,12 @@ impl Host {
         let back = back_in(&updates);
         self.lead_back(back.iter().map(|id| Mover::Context(*id)));
         let changes_ulids = updates.iter().any(|update| self.changes_ulids(update));
+        for update in &updates {
+            if let Update::Upsert(entry) = update {
+                let own = [entry.ulids.local.0, entry.current.pair.local.0];
+                self.routing.view.in_use.extend(own);
+            }
+        }
         self.effects.extend(updates.into_iter().map(Effect::UpdateContext));
         self.unroute(back.difference(&movers).map(|id| Mover::Context(*id)));
         self.routing.routes.lead_soon(moved, now);
@@ -173,9 +179,12 @@ impl Host {
     /// one that no uplink has.
     fn note_sessions(&mut self, updates: &[SessionUpdate], now: Instant) -> bool {
         let (mut is_any_gone, mut has_other_nids) = (false, false);
+        let told = self.routing.told_on_bare();
         for update in updates {
             match update {
                 SessionUpdate::Upsert(entry) => {
+                    let own = [entry.pair.local.address(), entry.wire_pair().local.address()];
+                    self.routing.view.in_use.extend(own);
                     has_other_nids |= self.routing.sessions.insert(entry);
                 }
                 SessionUpdate::Remove { session } => {
@@ -184,6 +193,12 @@ impl Host {
                     has_other_nids |= removed.unwrap_or_default();
                 }
             }
+        }
+        if self.routing.told_on_bare() != told {
+            // A link without a default route may go, so the programs follow once correspondents are told.
+            self.note_in_use();
+            self.begin_following();
+            has_other_nids = true;
         }
         if has_other_nids {
             self.follow_node(now);

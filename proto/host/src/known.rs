@@ -14,12 +14,14 @@ pub struct KnownSession {
     pub(crate) overhead: u32,
     /// Whether its packets need a route of their own.
     pub(crate) is_routed: bool,
+    /// Number of sessions that began before it.
+    number: u64,
 }
 
 impl KnownSession {
-    fn of(entry: &SessionEntry) -> Self {
+    fn of(entry: &SessionEntry, number: u64) -> Self {
         let (overhead, is_routed) = (entry.overhead(), entry.needs_route());
-        Self { pair: entry.pair, wire: entry.wire_pair(), overhead, is_routed }
+        Self { pair: entry.pair, wire: entry.wire_pair(), overhead, is_routed, number }
     }
 }
 
@@ -27,8 +29,10 @@ impl KnownSession {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownSessions {
     all: BTreeMap<SessionId, KnownSession>,
-    /// Number of sessions of each of our identifiers, so that no new session needs a look at all others.
-    nids: BTreeMap<Nid, usize>,
+    /// The sessions of each of our identifiers by their numbers, so that no new session needs a look at all others.
+    nids: BTreeMap<Nid, BTreeSet<u64>>,
+    /// Number of sessions that have begun.
+    begun: u64,
 }
 
 impl KnownSessions {
@@ -45,29 +49,43 @@ impl KnownSessions {
         self.nids.keys().copied().collect()
     }
 
+    /// Identifiers of ours with a session that is among the first `count` sessions of this host.
+    pub(crate) fn nids_of_first(&self, count: u64) -> impl Iterator<Item = Nid> + '_ {
+        let is_first =
+            move |numbers: &BTreeSet<u64>| numbers.first().is_some_and(|one| *one < count);
+        self.nids.iter().filter(move |(_, numbers)| is_first(numbers)).map(|(nid, _)| *nid)
+    }
+
+    /// Number of sessions that have begun, also of those that have ended.
+    pub(crate) const fn begun(&self) -> u64 {
+        self.begun
+    }
+
     /// Notes the present state of a session. Returns whether the set of identifiers with sessions has changed.
     pub(crate) fn insert(&mut self, entry: &SessionEntry) -> bool {
-        let before = self.all.insert(entry.id, KnownSession::of(entry));
-        let (old, new) = (before.map(|known| known.pair.local.nid), entry.pair.local.nid);
-        if old == Some(new) {
+        if let Some(known) = self.all.get_mut(&entry.id).filter(|known| known.pair == entry.pair) {
+            *known = KnownSession::of(entry, known.number);
             return false;
         }
-        let count = self.nids.entry(new).or_default();
-        *count += 1;
-        let is_new = *count == 1;
-        old.is_some_and(|old| self.release(old)) || is_new
+        let old = self.all.insert(entry.id, KnownSession::of(entry, self.begun));
+        let of_nid = self.nids.entry(entry.pair.local.nid).or_default();
+        let is_new = of_nid.is_empty();
+        of_nid.insert(self.begun);
+        self.begun += 1;
+        old.is_some_and(|old| self.release(&old)) || is_new
     }
 
     /// Forgets a session, if there is one. Returns whether the set of identifiers with sessions has changed.
     pub(crate) fn remove(&mut self, id: SessionId) -> Option<bool> {
         let known = self.all.remove(&id)?;
-        Some(self.release(known.pair.local.nid))
+        Some(self.release(&known))
     }
 
-    fn release(&mut self, nid: Nid) -> bool {
-        let Some(count) = self.nids.get_mut(&nid) else { return false };
-        *count -= 1;
-        let is_last = *count == 0;
+    fn release(&mut self, session: &KnownSession) -> bool {
+        let nid = session.pair.local.nid;
+        let Some(numbers) = self.nids.get_mut(&nid) else { return false };
+        numbers.remove(&session.number);
+        let is_last = numbers.is_empty();
         if is_last {
             self.nids.remove(&nid);
         }

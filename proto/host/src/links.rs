@@ -28,12 +28,11 @@ impl Host {
     //= rfc5534#3.2-2
     pub fn handle_view(&mut self, mut view: HostView, now: Instant) {
         self.routing.session_addresses.leave_out(&mut view);
-        // The addresses in use are filled in anew once contexts and sessions have left lost addresses. Until then, links
-        // without a default route stay for contexts and sessions that have begun since the last view, too.
-        view.in_use = match view.bare.is_empty() {
-            true => mem::take(&mut self.routing.view.in_use),
-            false => self.routing.in_use(&self.shim6),
-        };
+        // The addresses in use are counted anew once contexts and sessions have left lost addresses. Until then, no
+        // address is left out that is in use.
+        self.routing.note_bare(&view);
+        view.in_use = mem::take(&mut self.routing.view.in_use);
+        view.in_use.extend(self.routing.told());
         let before = self.routing.followed();
         (self.routing.view, self.routing.view_at) = (view, Some(now));
         self.note_detours(&before);

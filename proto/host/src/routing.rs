@@ -1,6 +1,6 @@
 //! The host's links, and the routes and addresses that contexts and sessions need on them.
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -44,6 +44,8 @@ pub(crate) struct Routing {
     pub(crate) kept: BTreeSet<Ulid>,
     /// The sessions in the data plane of ILNP.
     pub(crate) sessions: KnownSessions,
+    /// Interfaces without a default route, each with the number of sessions that had begun when the route went.
+    bare_since: BTreeMap<u32, u64>,
     /// The node in the data plane of ILNP.
     pub(crate) node: Node,
     /// Whether the data plane of ILNP has not taken the node, so that it is told again.
@@ -121,8 +123,7 @@ impl Routing {
     }
 
     /// Addresses of ours that are ULIDs or locators of contexts and sessions, also of contexts that wait to be taken
-    /// over. A correspondent of a session may send to each locator that it has been told, whatever locator the session
-    /// sends from.
+    /// over, and the [`told`](Self::told) ones.
     pub(crate) fn in_use(&self, shim6: &Contexts) -> BTreeSet<Ipv6Addr> {
         let established = shim6.contexts().filter_map(|context| {
             let established = context.established?;
@@ -134,13 +135,37 @@ impl Routing {
         let waiting = shim6.waiting();
         let of_waiting = waiting.ulids().map(|ulid| ulid.0);
         let of_waiting = of_waiting.chain(waiting.locators().map(|locator| locator.0));
-        let at_all = |nid| self.node.uplinks.keys().map(move |l64| Ilv::new(*l64, nid).address());
         established
             .flatten()
             .chain(of_waiting)
             .chain(self.sessions.iter().flat_map(of_session))
-            .chain(self.sessions.nids().into_iter().flat_map(at_all))
+            .chain(self.told())
             .collect()
+    }
+
+    /// The identifiers of sessions at each locator: a correspondent may send to each locator that it has been told,
+    /// whatever locator the session sends from. Sessions that began after a link lost its default route do not count
+    /// at its locators: otherwise a link would stay a place as long as any session exists.
+    pub(crate) fn told(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        self.node.uplinks.iter().flat_map(move |(l64, ifindex)| {
+            let count = self.bare_since.get(ifindex).copied().unwrap_or(u64::MAX);
+            self.sessions.nids_of_first(count).map(move |nid| Ilv::new(*l64, nid).address())
+        })
+    }
+
+    /// The [`told`](Self::told) addresses on links without a default route.
+    pub(crate) fn told_on_bare(&self) -> BTreeSet<Ipv6Addr> {
+        let is_bare = |own: &Ipv6Addr| self.bare_since.contains_key(&self.uplink_of_locator(*own));
+        self.told().filter(is_bare).collect()
+    }
+
+    /// Notes since when links have no default route.
+    pub(crate) fn note_bare(&mut self, view: &HostView) {
+        let since = |link: &Uplink| {
+            let before = self.bare_since.get(&link.ifindex).copied();
+            (link.ifindex, before.unwrap_or(self.sessions.begun()))
+        };
+        self.bare_since = view.bare.iter().map(since).collect();
     }
 
     /// ULIDs that contexts and sessions need and no uplink has.

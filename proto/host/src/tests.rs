@@ -50,7 +50,11 @@ impl Duo {
 
     /// Reports traffic between the first addresses to the data planes of a host.
     fn traffic(&mut self, side: usize) {
-        let pair = self.pair(side);
+        self.traffic_of(side, self.pair(side));
+    }
+
+    /// Reports traffic of a pair to the data planes of a host.
+    fn traffic_of(&mut self, side: usize, pair: UlidPair) {
         let (now, ports) = (self.now, (40_000, 7));
         self.hosts[side].handle_ilnp_report(
             Report::Candidate {

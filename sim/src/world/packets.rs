@@ -186,7 +186,7 @@ impl World<'_> {
         };
         let before = workload.note_packet(side, now);
         if let Some((outcome, from)) = self.outcome.workloads.get_mut(number).zip(before) {
-            outcome.note_packet(side, Pause { from: since_start(from), to: since_start(now) });
+            outcome.note_gap(side, Pause { from: since_start(from), to: since_start(now) });
         }
         let octets_read = workload.application.handle_packet(side, octets, now);
         self.faults.on_read(&mut *workload.application);

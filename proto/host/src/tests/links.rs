@@ -191,6 +191,48 @@ fn programs_stay_on_each_link_whose_locator_correspondents_know() {
     assert_eq!(duo.hosts[0].carriers().ilnp, [].into(), "nobody knows a locator any more");
 }
 
+/// Both sessions use the first link, and the second link has lost its default route when the later one begins.
+#[test]
+fn a_link_without_a_default_route_goes_with_the_last_session_from_before() {
+    let mut duo = with_session();
+    let (now, left) = (duo.now, beside_peer(&duo, &[1]));
+    duo.hosts[0].handle_view(left, now);
+    duo.settle();
+    let [at, other] = [0, 1].map(|n| Ilv::of(duo.locals[1].usable[n].0));
+    let (old, peer) = (duo.pair(0), Ulid(other.at(at.l64).address()));
+    let later = UlidPair::new(old.local, peer);
+    duo.traffic_of(0, later);
+    duo.traffic_of(1, later.reversed());
+    duo.run(Duration::from_secs(2));
+    let has =
+        |duo: &Duo, pair| duo.hosts[0].ilnp().expect("sessions").has_session(IlvPair::of(pair));
+    assert!(has(&duo, old) && has(&duo, later));
+    assert_eq!(duo.hosts[0].carriers().ilnp, [1, 2].into(), "for the session from before");
+    duo.effects[0].clear();
+    let known = duo.hosts[0].routing.sessions.iter();
+    let of_old = known.filter(|(_, known)| known.pair == IlvPair::of(old)).map(|(id, _)| id);
+    let of_old: Vec<_> = of_old.collect();
+    duo.hosts[0].ilnp_mut().expect("sessions").handle_not_taken(of_old[0]);
+    duo.settle();
+    assert!(!has(&duo, old) && has(&duo, later));
+    assert_eq!(duo.hosts[0].carriers().ilnp, [1].into());
+    assert_eq!(duo.hosts[0].ilnp().expect("sessions").locators().len(), 1);
+    let told = place(
+        &duo.effects[0],
+        |one| matches!(one, Effect::SendIlnp { transmit, .. } if is_update(&transmit.packet)),
+    );
+    let gone = Effect::Detach { protocol: Protocol::Ilnp, ifindex: 2 };
+    assert!(told < place(&duo.effects[0], |one| *one == gone), "{:#?}", duo.effects[0]);
+}
+
+#[test]
+fn addresses_are_in_use_as_soon_as_a_context_or_session_has_them() {
+    for duo in [with_context(), with_session()] {
+        let own = duo.pair(0).local.0;
+        assert!(duo.hosts[0].view().in_use.contains(&own), "no view has come since it began");
+    }
+}
+
 #[test]
 fn more_specific_routes_say_by_which_links_peers_are_reached() {
     let mut duo = with_context();
