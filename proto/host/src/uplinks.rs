@@ -70,14 +70,20 @@ impl Host {
     }
 
     /// The default route for new connections ([`preferred`]). An unsteady uplink is better than one that carries nothing,
-    /// and worse than others.
+    /// and worse than others. If none is steady, the one that will be so first is the best.
     fn preferred_now(&self) -> Option<(u32, DefaultRoute)> {
         let (view, failing) = (&self.routing.view, self.failing_uplinks());
-        let avoided = &failing | &self.flaps.unsteady();
-        let is_steady =
-            |ifindex: u32| view.uplink(ifindex).is_some() && !is_avoided(view, &avoided, ifindex);
-        let has_steady = view.default_ways().iter().any(|(ifindex, _)| is_steady(*ifindex));
-        preferred(view, if has_steady { &avoided } else { &failing })
+        let mut avoided = &failing | &self.flaps.unsteady();
+        let is_best = |avoided: &BTreeSet<u32>, ifindex: u32| {
+            view.uplink(ifindex).is_some() && !is_avoided(view, avoided, ifindex)
+        };
+        let ways = view.default_ways();
+        if !ways.iter().any(|(ifindex, _)| is_best(&avoided, *ifindex)) {
+            let unsteady = ways.iter().filter(|(ifindex, _)| is_best(&failing, *ifindex));
+            let first = unsteady.min_by_key(|(ifindex, _)| self.flaps.until(*ifindex));
+            first.map(|(ifindex, _)| avoided.remove(ifindex));
+        }
+        preferred(view, &avoided)
     }
 
     /// The uplink of new connections without a source address. `None` if there is none, or if they go by another

@@ -292,3 +292,31 @@ fn a_carrier_that_comes_and_goes_is_better_than_none() {
     assert_eq!(star.hosts[0].unsteady_uplinks(), [1].into());
     assert_eq!(star.hosts[0].avoided_until(1), None, "new connections take it all the same");
 }
+
+/// With default routes of one metric the kernel takes either, so a route has to lead to the better one.
+#[test]
+fn of_two_carriers_that_come_and_go_the_one_that_has_stayed_for_longer_is_taken() {
+    let mut star = Star::new(&[1]);
+    let mut up = links(&star.locals[0]);
+    let metric = up.uplinks[0].default_routes[0].metric;
+    up.uplinks[1].default_routes[0].metric = metric;
+    let flap = |star: &mut Star, uplink: usize| {
+        let mut down = up.clone();
+        down.uplinks[uplink].carrier = false;
+        for view in [&down, &up] {
+            star.hosts[0].handle_view(view.clone(), star.now);
+            star.settle();
+            star.run(Duration::from_millis(100));
+        }
+    };
+    for uplink in [1, 1, 0, 0] {
+        flap(&mut star, uplink);
+    }
+    assert_eq!(star.hosts[0].unsteady_uplinks(), [1, 2].into());
+    let of_new = |star: &Star| star.hosts[0].uplink_for_new().map(|one| one.ifindex);
+    assert_eq!((of_new(&star), star.routes.last()), (Some(2), Some(&Some(2))));
+    assert!(star.hosts[0].avoided_until(1).is_some());
+    assert_eq!(star.hosts[0].avoided_until(2), None);
+    star.run(Duration::from_secs(10));
+    assert_eq!((of_new(&star), star.routes.last()), (Some(1), Some(&None)), "as without losses");
+}
