@@ -183,7 +183,7 @@ fn new_connections_keep_away_from_a_carrier_that_comes_and_goes() {
         let stayed = since.elapsed();
         assert_eq!(client.status().unwrap().uplinks[0].avoided_secs, None);
         let taken = if is_avoided { "isp2" } else { "isp1" };
-        let back = hosts.daemons[0].events().into_iter().filter_map(|event| event.reason.clone());
+        let back = hosts.daemons[0].events().iter().filter_map(|event| event.reason.clone());
         let back: Vec<_> = back.filter(|reason| reason.contains("isp1: carrier back")).collect();
         let told = format!("isp1: carrier back: new connections take {taken}");
         assert_eq!(back.last(), Some(&told), "{back:?}");
