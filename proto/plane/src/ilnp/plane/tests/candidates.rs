@@ -97,14 +97,14 @@ fn a_dozen_peers_that_show_nonces_are_reported_beside_a_flood_of_a_site() {
 
 #[test]
 fn an_address_a_link_a_part_of_a_site_and_all_have_shares_of_the_looks() {
-    let sources: [(fn(u64) -> Ilv, u32); 5] = [
-        (|_| of_site(0), LOOK_SHARES[0].1),
-        (|n| Ilv::new(of_site(0).l64, Nid(n)), LOOK_SHARES[1].1),
-        (|n| Ilv::new(L64(of_site(0).l64.0 + n % 0x100), Nid(n)), LOOK_SHARES[2].1),
-        (of_site, LOOK_SHARES[3].1),
-        (|n| Ilv::new(L64(0x2400_0000_0000_0000 + (n << 16)), Nid(n)), LOOK_SHARES[4].1),
+    let sources: [fn(u64) -> Ilv; 5] = [
+        |_| of_site(0),
+        |n| Ilv::new(of_site(0).l64, Nid(n)),
+        |n| Ilv::new(L64(of_site(0).l64.0 + n % 0x100), Nid(n)),
+        of_site,
+        |n| Ilv::new(L64(0x2400_0000_0000_0000 + (n << 16)), Nid(n)),
     ];
-    for (source, share) in sources {
+    for (source, (_, share)) in sources.into_iter().zip(LOOK_SHARES) {
         let mut plane = Plane::new(Settings::default(), [1; 16]);
         plane.set_nids([pair().local.nid].into());
         let mut reported = |now| {
