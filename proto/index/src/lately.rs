@@ -10,7 +10,7 @@ use siphasher::sip::SipHasher13;
 
 /// Remembers keys for a time, in little and bounded memory: a digest of 32 bits for each key.
 ///
-/// The set holds the digests in two generations of [`CAPACITY`]. A generation takes digests for the lifetime of a key, or
+/// The set holds the digests in two generations of 32,768. A generation takes digests for the lifetime of a key, or
 /// until three quarters of it are full. So a key is remembered for one to two lifetimes, and for less if very many keys are
 /// added in one lifetime. A key that was never added seems to be there once in 250 million questions. The hash is keyed, so
 /// nobody can choose keys that push others out.
