@@ -6,6 +6,7 @@
 #include "../bound.h"
 #include "../handled.h"
 #include "error.h"
+#include "look.h"
 #include "whose.h"
 
 /* Gives a packet to the core instead of the stack. */
@@ -250,7 +251,7 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 			consider_strange(skb, l2, arrival, is_forged);
 		return drop(DROP_BAD_NONCE);
 	}
-	if (take_look(&arrival->pair.peer))
+	if (wanted == SOCKET_NONE || take_look(&arrival->pair.peer))
 		consider_strange(skb, l2, arrival, is_forged);
 	if (!strip_nonce(skb, l2, arrival) || !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Looks for the sockets of strangers that show a nonce, and of all strangers if the policy wants all packets (decision
- * 205): LOOK_SHARES of the contract. Only a look that all shares allow takes from them. So a flood from one site uses up
- * no share of others.
+/* Looks for the sockets of strangers that show a nonce (decision 205): LOOK_SHARES of the contract. Only a look that
+ * all shares allow takes from them. So a flood from one site uses up no share of others.
  */
 #ifndef MOORLINE_ILNP_LOOK_H
 #define MOORLINE_ILNP_LOOK_H
@@ -11,12 +10,6 @@
 
 /* LOOKS_RENEWED of the contract, nanoseconds. */
 #define LOOKS_RENEWED 4000000000ULL
-/* Looks at once. */
-#define LOOKS_OF_ADDRESS 16
-#define LOOKS_OF_64 64
-#define LOOKS_OF_56 128
-#define LOOKS_OF_48 256
-#define LOOKS_OF_ALL 1024
 /* Shares of the prefixes of one length. A keyed hash chooses the share of a prefix. A power of two. */
 #define LOOK_BITS 10
 #define LOOK_PLACES (1 << LOOK_BITS)
@@ -70,11 +63,11 @@ __noinline int take_look(const struct address *from)
 	draw_look_keys();
 	upper = bpf_be64_to_cpu(from->word[0]);
 	struct share shares[] = {
-		{ &looks_paid_at[look_place(upper, bpf_be64_to_cpu(from->word[1]))], LOOKS_OF_ADDRESS },
-		{ &looks_paid_at[LOOK_PLACES + look_place(upper, 0)], LOOKS_OF_64 },
-		{ &looks_paid_at[2 * LOOK_PLACES + look_place(upper & ~0xffULL, 0)], LOOKS_OF_56 },
-		{ &looks_paid_at[3 * LOOK_PLACES + look_place(upper & ~0xffffULL, 0)], LOOKS_OF_48 },
-		{ &looks_paid_at[4 * LOOK_PLACES], LOOKS_OF_ALL },
+		{ &looks_paid_at[look_place(upper, bpf_be64_to_cpu(from->word[1]))], ILNP_LOOKS_OF_ADDRESS },
+		{ &looks_paid_at[LOOK_PLACES + look_place(upper, 0)], ILNP_LOOKS_OF_64 },
+		{ &looks_paid_at[2 * LOOK_PLACES + look_place(upper & ~0xffULL, 0)], ILNP_LOOKS_OF_56 },
+		{ &looks_paid_at[3 * LOOK_PLACES + look_place(upper & ~0xffffULL, 0)], ILNP_LOOKS_OF_48 },
+		{ &looks_paid_at[4 * LOOK_PLACES], ILNP_LOOKS_OF_ALL },
 	};
 
 	for (int i = 0; i < 5; i++)

@@ -3,7 +3,7 @@
 #ifndef MOORLINE_ILNP_SESSION_H
 #define MOORLINE_ILNP_SESSION_H
 
-#include "look.h"
+#include "../rate.h"
 #include "maps.h"
 #include "packet.h"
 
@@ -12,9 +12,8 @@
 #define CANDIDATE_INTERVAL 10000000000ULL
 #define LOOK_INTERVAL 1000000000ULL
 #define LOST_INTERVAL 1000000000ULL
-/* CANDIDATES_REST and CANDIDATES_BURST of the contract. */
+/* CANDIDATES_REST of the contract. */
 #define CANDIDATES_REST 250000ULL
-#define CANDIDATES_BURST 4096ULL
 /* Number of kernel ticks that is less than LOOK_INTERVAL at any tick rate. So few ticks later, a program need
  * not look at the clock.
  */
@@ -469,7 +468,7 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	reported = traffic->nonce.len ? NULL : bpf_map_lookup_elem(&candidates, &pair);
 	if (reported && now - *reported < CANDIDATE_INTERVAL)
 		return 0;
-	if (traffic->is_strange && !(wanted == SOCKET_NONE ? take_look(&traffic->pair.peer) : may_look()))
+	if (traffic->is_strange && wanted != SOCKET_NONE && !may_look())
 		return 0;
 	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
 			   (__u32)traffic->local_port << 16 | traffic->remote_port);
@@ -477,7 +476,7 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 		return 0;
 	/* Other reports have limits of their own. */
 	if (!traffic->nonce.len && !traffic->is_lost &&
-	    !budget_take(&candidates_paid_at, CANDIDATES_REST, CANDIDATES_BURST, now))
+	    !budget_take(&candidates_paid_at, CANDIDATES_REST, ILNP_CANDIDATES, now))
 		return 0;
 	report = report_begin(ILNP_CANDIDATE, now);
 	if (!report)

@@ -18,6 +18,12 @@ enum ilnp_sizes {
 	ILNP_MAX_CONTROL = 1528,
 	/* Pairs without a session that were reported lately. */
 	ILNP_CANDIDATES = 4096,
+	/* LOOK_SHARES of the contract. */
+	ILNP_LOOKS_OF_ADDRESS = 16,
+	ILNP_LOOKS_OF_64 = 64,
+	ILNP_LOOKS_OF_56 = 128,
+	ILNP_LOOKS_OF_48 = 256,
+	ILNP_LOOKS_OF_ALL = 1024,
 	/* Powers of two: sessions found last by pair; on each processor, copies of sessions and sessions found
 	 * last by nonce.
 	 */

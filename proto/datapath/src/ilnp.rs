@@ -199,10 +199,9 @@ pub const CANDIDATES_REST: Duration = Duration::from_micros(250);
 /// Shortest time between two looks for the socket of a stranger's packet without a nonce: 1 s. All data planes alike,
 /// not configurable.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Looks for the sockets of strangers' packets with a nonce, and of all strangers if the policy wants all packets:
-/// lengths of prefixes of the source, each with the looks that such a prefix has at once. The shares are those of
-/// tables (decision 174): a /64 has a sixteenth of all looks, an address a quarter of that, a /56 two shares and a /48
-/// four. All data planes alike, not configurable.
+/// Looks for the sockets of strangers' packets with a nonce: lengths of prefixes of the source, each with the looks that
+/// such a prefix has at once. The shares are those of tables (decision 174): a /64 has a sixteenth of all looks, an
+/// address a quarter of that, a /56 two shares and a /48 four. All data planes alike, not configurable.
 pub const LOOK_SHARES: [(u8, u32); 5] = [(128, 16), (64, 64), (56, 128), (48, 256), (0, 1024)];
 /// Time in which used-up [`LOOK_SHARES`] are whole again: 4 s. All data planes alike, not configurable.
 pub const LOOKS_RENEWED: Duration = Duration::from_secs(4);

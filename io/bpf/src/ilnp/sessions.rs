@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use libbpf_rs::Object;
-use moorline_datapath::ilnp::SessionEntry;
+use moorline_datapath::ilnp::{CANDIDATES_BURST, LOOK_SHARES, SessionEntry};
 use moorline_types::{IlvPair, Nid, Nonce, SessionId};
 
 use crate::error::{Error, Result};
@@ -265,3 +265,18 @@ const _: () = assert!(WITH_NODE == moorline_datapath::ilnp::MAX_WITH_NODE);
 const _: () = assert!(
     types::ilnp_sizes::ILNP_REMOTES.0 as usize == moorline_datapath::ilnp::MAX_REMOTE_LOCATORS
 );
+const LOOKS: [types::ilnp_sizes; LOOK_SHARES.len()] = [
+    types::ilnp_sizes::ILNP_LOOKS_OF_ADDRESS,
+    types::ilnp_sizes::ILNP_LOOKS_OF_64,
+    types::ilnp_sizes::ILNP_LOOKS_OF_56,
+    types::ilnp_sizes::ILNP_LOOKS_OF_48,
+    types::ilnp_sizes::ILNP_LOOKS_OF_ALL,
+];
+const _: () = {
+    let mut at = 0;
+    while at < LOOKS.len() {
+        assert!(LOOKS[at].0 == LOOK_SHARES[at].1);
+        at += 1;
+    }
+    assert!(types::ilnp_sizes::ILNP_CANDIDATES.0 == CANDIDATES_BURST);
+};

@@ -2,7 +2,7 @@
 
 use moorline_datapath::ilnp::{CANDIDATES_BURST, LOOK_SHARES, LOOKS_RENEWED, Report, Wanted};
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
-use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce};
+use moorline_types::{Ilv, IlvPair, Instant, Nid, Nonce};
 
 use super::cost::packet;
 use super::harness::{Harness, OURS, PAIRS};
@@ -55,26 +55,6 @@ fn both_planes_give_strangers_with_nonces_the_same_shares_of_looks() {
     assert!(is_reported(PAIRS[3], begun + renewed / u64::from(of_link)));
     assert!(!is_reported(PAIRS[3], begun + renewed / u64::from(of_link)));
     assert!((0..of_address).all(|_| is_reported(PAIRS[0], begun + 2 * renewed)));
-}
-
-/// With an open policy no socket decides, so each look is a report.
-#[test]
-fn both_planes_have_the_same_shares_for_prefixes_of_each_length() {
-    if !can_run("both_planes_have_the_same_shares_for_prefixes_of_each_length") {
-        return;
-    }
-    let (link, nid) = (0x2001_0db8_0200_0000, 0x0400_0000_0000_0000);
-    let sources: [fn(u64) -> (u64, u64); 5] =
-        [|_| (0, 0), |n| (0, n), |n| (n % 0x100, n), |n| (n, n), |n| (n << 16, n)];
-    for (source, (length, share)) in sources.into_iter().zip(LOOK_SHARES) {
-        let (kernel, mut user) = planes(Wanted::All);
-        let reported = (0..2_000).filter(|n| {
-            let (upper, lower) = source(*n);
-            let remote = Ilv::new(L64(link + upper), Nid(nid + lower));
-            !reports(&kernel, &mut user, IlvPair { remote, ..PAIRS[0] }, 1_000_000_000).is_empty()
-        });
-        assert_eq!(u32::try_from(reported.count()), Ok(share), "/{length}");
-    }
 }
 
 #[test]

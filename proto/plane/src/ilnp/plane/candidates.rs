@@ -38,9 +38,10 @@ impl Plane {
             return;
         }
         let may_look = match (origin, nonce) {
+            _ if self.settings.wanted == Wanted::All => true,
             (Origin::Here | Origin::Lost, _) => true,
-            (Origin::Stranger, None) if self.settings.wanted != Wanted::All => self.may_look(now),
-            (Origin::Stranger, _) => self.looks.take(pair.remote.address(), now),
+            (Origin::Stranger, None) => self.may_look(now),
+            (Origin::Stranger, Some(_)) => self.looks.take(pair.remote.address(), now),
         };
         if !may_look {
             return;
@@ -85,7 +86,7 @@ impl Plane {
     }
 }
 
-/// Looks for the sockets of strangers that show a nonce, or of all strangers if the policy is open (decision 205). Only a look that all shares allow takes from
+/// Looks for the sockets of strangers that show a nonce (decision 205). Only a look that all shares allow takes from
 /// them. So a flood from one site uses up no share of others.
 #[derive(Debug, Default)]
 pub(super) struct Looks {

@@ -132,21 +132,3 @@ fn very_many_pairs_in_use_are_reported_at_a_pace() {
     }
     assert!((4096..4096 + 4_001).contains(&reports), "{reports}");
 }
-
-/// Packets without a nonce, of strangers with addresses of this many /64s of one /48.
-fn strange_packets(links: u64, count: u64) -> impl Iterator<Item = Vec<u8>> {
-    let stranger = move |n: u64| Ilv::new(L64(THERE.0 + n % links), Nid(0x100 + n));
-    (0..count).map(move |n| packet(stranger(n), pair().local, 17, 0, (L64(0), L64(0))))
-}
-
-#[test]
-fn with_an_open_policy_the_looks_of_all_strangers_have_shares() {
-    let mut plane = Plane::new(Settings { wanted: Wanted::All, ..Settings::default() }, [1; 16]);
-    let sockets = Counted::default();
-    for (links, count, looks) in [(1, 10_000, 64), (1_000, 10_000, 256)] {
-        for mut packet in strange_packets(links, count) {
-            plane.handle_inbound(&mut packet, &sockets, NOW);
-        }
-        assert_eq!(sockets.0.get(), looks, "of {links} links, with those before");
-    }
-}
