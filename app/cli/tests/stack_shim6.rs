@@ -137,7 +137,7 @@ impl Network {
         }
     }
 
-    /// What protects the connections of the hosts.
+    /// The list of `netstat` in which protected connections of the hosts stand.
     const fn kind(&self) -> &'static str {
         if self.ilnp { "sessions" } else { "contexts" }
     }

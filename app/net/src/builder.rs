@@ -121,8 +121,8 @@ impl Builder {
         self
     }
 
-    /// Has Shim6 beneath the host, and ILNP if [`Shim6::ilnp`] says so. Then the host makes hash-based addresses, whatever [`Self::addresses`] says. Such a host
-    /// needs several wires, or one with routers of several providers.
+    /// Puts Shim6 beneath the host, and ILNP if [`Shim6::ilnp`] says so. Such a host makes hash-based addresses, whatever
+    /// [`Self::addresses`] says, and needs several wires, or one wire with routers of several providers.
     #[must_use]
     pub fn shim6(mut self, shim6: Shim6) -> Self {
         self.shim6 = Some(shim6);

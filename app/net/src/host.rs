@@ -126,7 +126,8 @@ impl Host {
         })
     }
 
-    /// The sessions of ILNP, in the order of their numbers; empty without ILNP. Whoever knows the nonces can send in the names of both ends.
+    /// The sessions of ILNP, in the order of their numbers; empty without ILNP. The nonces in the views
+    /// are secrets: a node that knows them can send in the names of both ends.
     #[must_use]
     pub fn sessions(&self) -> Vec<SessionView> {
         self.shared().look(|state, now| {

@@ -68,21 +68,6 @@ impl Contexts {
         self.shim6.contexts_from(ContextId(first)).map(|context| self.view_of(context))
     }
 
-    /// The slots of the established contexts behind this slot, or of all of them, in order.
-    pub fn established_after(
-        &self,
-        slot: Option<ContextId>,
-    ) -> impl Iterator<Item = ContextId> + '_ {
-        let first = slot.map_or(0, |ContextId(slot)| slot.saturating_add(1));
-        let contexts = self.shim6.contexts_from(ContextId(first));
-        contexts.filter(|context| context.established().is_some()).map(|context| context.id)
-    }
-
-    /// The ULIDs of all contexts, by slot.
-    pub fn ulid_pairs(&self) -> impl Iterator<Item = UlidPair> + '_ {
-        self.shim6.contexts().map(|context| context.key.ulids)
-    }
-
     /// The slots of the context between these ULIDs and of the contexts forked from it.
     pub fn of_pair(&self, ulids: UlidPair) -> impl Iterator<Item = ContextId> + '_ {
         self.shim6.of_pair(ulids).map(|context| context.id)

@@ -20,7 +20,7 @@ use moorline_index::Class;
 pub(crate) struct Proposal {
     flow: Flow,
     socket: Socket,
-    /// Whether a nonce has come in the name of the correspondent. Who sends a nonce speaks ILNP, but perhaps not the
+    /// Whether a nonce has come in the name of the correspondent. The sender of a nonce speaks ILNP, but perhaps not the
     /// handshake.
     is_shown: bool,
     /// Whether a packet of the correspondent caused this proposal: a Propose, or one with a nonce. Then the proposal is
@@ -80,7 +80,7 @@ impl Machine {
         }
         let Some(proposal) = self.proposals.get_mut(&pair) else { return false };
         proposal.is_shown |= is_shown;
-        // What this host sends itself has the proposal repeated.
+        // Traffic that this host sends has the proposal repeated.
         proposal.is_answer &= traffic.inbound;
         proposal.paid = (proposal.paid + u32::from(is_shown)).min(MAX_PAID);
         true

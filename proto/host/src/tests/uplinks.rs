@@ -2,6 +2,8 @@
 
 use core::net::Ipv6Addr;
 
+use moorline_addresses::HostView;
+
 use super::star::{Star, links};
 use super::*;
 use crate::Evidence;
@@ -221,13 +223,18 @@ fn an_uplink_whose_router_is_lost_is_not_for_new_connections() {
     assert_eq!(star.failing(), []);
 }
 
+fn without_carrier(view: &HostView, uplink: usize) -> HostView {
+    let mut view = view.clone();
+    view.uplinks[uplink].carrier = false;
+    view
+}
+
 /// The carrier goes for a second every few seconds. The kernel would take the uplink again each time.
 #[test]
 fn new_connections_go_back_to_a_carrier_that_comes_and_goes_only_when_it_has_stayed() {
     let mut star = Star::new(&[1]);
     let up = links(&star.locals[0]);
-    let mut down = up.clone();
-    down.uplinks[0].carrier = false;
+    let down = without_carrier(&up, 0);
     let of_new = |star: &Star| star.hosts[0].uplink_for_new().map(|one| one.ifindex);
     let flap = |star: &mut Star| {
         for (view, taken) in [(&down, Some(2)), (&up, None)] {
@@ -260,8 +267,7 @@ fn new_connections_go_back_to_a_carrier_that_comes_and_goes_only_when_it_has_sta
 fn a_router_that_was_looked_for_without_a_carrier_does_not_count_after_its_return() {
     let mut star = Star::new(&[1]);
     let up = links(&star.locals[0]);
-    let mut down = up.clone();
-    down.uplinks[0].carrier = false;
+    let down = without_carrier(&up, 0);
     star.hosts[0].handle_view(down, star.now);
     star.hosts[0].handle_router_lost(1, star.now);
     star.settle();
@@ -301,8 +307,7 @@ fn of_two_carriers_that_come_and_go_the_one_that_has_stayed_for_longer_is_taken(
     let metric = up.uplinks[0].default_routes[0].metric;
     up.uplinks[1].default_routes[0].metric = metric;
     let flap = |star: &mut Star, uplink: usize| {
-        let mut down = up.clone();
-        down.uplinks[uplink].carrier = false;
+        let down = without_carrier(&up, uplink);
         for view in [&down, &up] {
             star.hosts[0].handle_view(view.clone(), star.now);
             star.settle();

@@ -14,6 +14,7 @@ use moorline_ilnp::{Event as SessionEvent, SessionView, State};
 use moorline_protected::world::{Plan, Seen, Transfer, World, fill};
 use moorline_protected::{Config, News};
 use moorline_stack::stack::{Event, WireId};
+use moorline_stack::udp;
 use moorline_types::Instant;
 
 /// A world, and what its hosts have told.
@@ -140,6 +141,35 @@ impl Lab {
         assert_eq!(self.sent, self.received);
     }
 
+    /// Has a connection outlive ISP 1, ISP 2 and ISP 1 again, each with the other one alive.
+    pub(crate) fn outlive_one_isp_after_the_other(&mut self) {
+        self.run_until_ready();
+        self.begin_transfer(6_000_000);
+        for (round, dead) in [(1, 0), (2, 1), (3, 0)] {
+            self.run_until_received(round * 1_500_000);
+            (0..2).for_each(|isp| self.world.set_alive(isp, isp != dead));
+        }
+        self.run_until_complete(Duration::from_secs(240));
+        assert_eq!(self.world.filtered(), 0);
+    }
+
+    /// Has the first host send a datagram of 4,000 octets to the second one between the addresses of the transfer. The
+    /// datagram arrives. Returns the frames of the second that follows.
+    pub(crate) fn send_large(&mut self) -> Frames {
+        let ((local, peer), now) = (self.transfer_pair(), self.world.now());
+        let frames = self.record();
+        let to = self.world.host_mut(1).udp_bind(None, Some(9)).expect("a socket");
+        let socket = self.world.host_mut(0).udp_bind(Some(local), None).expect("a socket");
+        let (to_peer, options) = (Some((peer, 9)), udp::Options::default());
+        let sent = self.world.host_mut(0).udp_send_to(socket, &LARGE, to_peer, options, now);
+        sent.expect("a route");
+        self.world.settle();
+        self.run_for(Duration::from_secs(1));
+        let received = self.world.host_mut(1).udp_recv(to).expect("a datagram");
+        assert_eq!((received.payload, received.source), (LARGE.to_vec(), local));
+        frames
+    }
+
     pub(crate) fn contexts(&self, host: usize) -> &Contexts {
         self.world.host(host).protocols().shim6()
     }
@@ -239,3 +269,6 @@ impl Lab {
 
 /// Send Timeout of the daemon (decision 003).
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Payload of a datagram that takes three packets.
+const LARGE: [u8; 4000] = [7; 4000];

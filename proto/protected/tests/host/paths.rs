@@ -5,7 +5,6 @@ use std::time::Duration;
 use moorline_ip::ip6::{IP6_LEN, Ip6};
 use moorline_protected::world::{IspPlan, Layout, Plan};
 use moorline_stack::stack::Event;
-use moorline_stack::udp;
 use moorline_wire::PROTOCOL;
 
 use crate::lab::{Lab, config};
@@ -33,7 +32,7 @@ fn a_packet_too_big_for_locators_lowers_the_mtu_of_the_ulids() {
         let mut lab = moved(&narrow(layout), 1_500_000);
         let frames = lab.record();
         lab.run_until_complete(Duration::from_secs(60));
-        let (local, peer) = lab.transfer_pair();
+        let (_, peer) = lab.transfer_pair();
         assert!(lab.events[0].contains(&Event::PathMtu(peer, 1392)), "{layout:?}");
         let moved =
             frames.borrow().iter().filter_map(|(_, frame)| payload(frame)).collect::<Vec<_>>();
@@ -42,20 +41,9 @@ fn a_packet_too_big_for_locators_lowers_the_mtu_of_the_ulids() {
         assert!(fitting > 500, "all others fill the path: {fitting} of {}", moved.len());
 
         // A large datagram between the same ULIDs goes in fragments that fit, too.
-        let now = lab.world.now();
-        let frames = lab.record();
-        let to = lab.world.host_mut(1).udp_bind(None, Some(9)).expect("a socket");
-        let socket = lab.world.host_mut(0).udp_bind(Some(local), None).expect("a socket");
-        let options = udp::Options::default();
-        let sent =
-            lab.world.host_mut(0).udp_send_to(socket, &[7; 4000], Some((peer, 9)), options, now);
-        sent.expect("a route");
-        lab.world.settle();
-        lab.run_for(Duration::from_secs(1));
+        let frames = lab.send_large();
         let lens: Vec<_> = frames.borrow().iter().filter_map(|(_, frame)| payload(frame)).collect();
         assert!(lens.len() == 3 && lens.iter().all(|len| *len <= 1400), "{lens:?}");
-        let received = lab.world.host_mut(1).udp_recv(to).expect("a datagram");
-        assert_eq!(received.payload, vec![7; 4000]);
     }
 }
 

@@ -80,14 +80,7 @@ fn a_connection_without_a_context_does_not_go_on() {
 #[test]
 fn a_connection_survives_one_isp_after_the_other() {
     let mut lab = Lab::new(&Plan::default(), &config(), 3);
-    lab.run_until_ready();
-    lab.begin_transfer(6_000_000);
-    for (round, dead) in [(1, 0), (2, 1), (3, 0)] {
-        lab.run_until_received(round * 1_500_000);
-        (0..2).for_each(|isp| lab.world.set_alive(isp, isp != dead));
-    }
-    lab.run_until_complete(Duration::from_secs(240));
-    assert_eq!(lab.world.filtered(), 0);
+    lab.outlive_one_isp_after_the_other();
 }
 
 #[test]
