@@ -2,6 +2,7 @@
 
 mod addr;
 mod addresses;
+mod cause;
 mod contexts;
 mod doctor;
 mod events;

@@ -22,7 +22,10 @@ pub(crate) fn down(args: &Args, down: &DownArgs, out: &mut dyn Write) -> anyhow:
         Some(Down { state_dir, pin_dir }) => {
             DownArgs { state_dir: Some(state_dir), pin_dir: Some(pin_dir) }
         }
-        None => down.clone(),
+        None => {
+            tell_of_folders(&args.socket, down);
+            down.clone()
+        }
     };
     let status = command(&daemon, &args.socket, &folders)
         .status()
@@ -48,6 +51,17 @@ pub(crate) fn down(args: &Args, down: &DownArgs, out: &mut dyn Write) -> anyhow:
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says which folders a command looks in that no daemon has told.
+fn tell_of_folders(socket: &Path, down: &DownArgs) {
+    if down.state_dir.is_none() || down.pin_dir.is_none() {
+        tell(&format!(
+            "no daemon answers on {}: what a killed one left is undone, if its folders were the usual ones. Others are \
+             named with --state-dir and --pin-dir",
+            socket.display()
+        ));
+    }
 }
 
 /// Writes a line to standard error, and ignores errors; `eprintln!` would panic.

@@ -1,3 +1,4 @@
+use super::cause;
 use moorline_api::{
     Context, ContextState, Excluded, IlnpStatus, Readiness, ReadinessState, Status,
 };
@@ -25,7 +26,8 @@ pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> Stri
         *count <= kind.most()
     });
     let more: String = counts.into_iter().map(|(kind, count)| kind.more(count)).collect();
-    let reasons = reasons(shown.iter().filter_map(|context| context.readiness.as_ref()));
+    let reasons = reasons(shown.iter().filter_map(|context| context.readiness.as_ref()))
+        + &cause::meanings(shown.iter().map(|context| context.why.as_str()));
     let rows = shown.into_iter().map(|context| row(context, now_unix_ms));
     titled_table(&["ID", "SENT", "RECEIVED"], rows) + &more + &reasons + &others
 }

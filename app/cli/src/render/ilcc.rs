@@ -1,4 +1,4 @@
-use super::contexts;
+use super::{cause, contexts};
 use moorline_api::{Correspondent, Ilcc, RemoteLocator};
 use moorline_term::units;
 use moorline_term::{TitledRow, table, titled_table};
@@ -33,7 +33,7 @@ pub fn ilcc(ilcc: &Ilcc) -> String {
     }
     text += &titled_table(&["ID"], ilcc.correspondents.iter().map(row));
     text += &contexts::reasons(ilcc.correspondents.iter().filter_map(|one| one.readiness.as_ref()));
-    text
+    text + &cause::meanings(ilcc.correspondents.iter().filter_map(|one| one.move_cause.as_deref()))
 }
 
 fn row(one: &Correspondent) -> TitledRow {
