@@ -91,10 +91,10 @@ impl Machine {
             Suspicion { hint: FailureHint::Silence, since: now, usual: Duration::ZERO };
         match by {
             Question::Checks(tries) if tries < TRIES => {
-                return self.send_question(Question::Checks(tries + 1), now);
+                return self.ask_once_more(Question::Checks(tries + 1), now);
             }
             Question::Proof(tries, since) if tries < TRIES => {
-                return self.send_question(Question::Proof(tries + 1, since), now);
+                return self.ask_once_more(Question::Proof(tries + 1, since), now);
             }
             Question::Checks(_) => self.monitor_mut().is_asked_in_vain = true,
             Question::Proof(_, since) => {
@@ -106,6 +106,12 @@ impl Machine {
         // request.
         self.try_pair(suspicion, now);
         self.tidy_monitor(now);
+    }
+
+    /// A check of the current pair is lost. That alone says that the pair may lose packets: datagrams do not tell.
+    fn ask_once_more(&mut self, by: Question, now: Instant) {
+        self.consider_comparison(now);
+        self.send_question(by, now);
     }
 
     fn send_question(&mut self, by: Question, now: Instant) {

@@ -75,6 +75,37 @@ fn suspicions_in_a_row_lead_to_a_comparison_within_seconds() {
     }
 }
 
+/// Datagrams both ways, which may be anybody's: the data plane says so once a second.
+#[test]
+fn lost_questions_about_datagrams_lead_to_a_comparison_within_seconds() {
+    for seed in 0..20 {
+        let mut net = talking(&config(), seed);
+        degrade(&mut net, MANY, ms(10));
+        let is_left = |net: &Net| net.pairs() == [ab(2, 2), ba(2, 2)];
+        let mut seconds = 0;
+        while !is_left(&net) {
+            suspect(&mut net, 0, FailureHint::Unproven);
+            net.run_for(ms(1_000));
+            seconds += 1;
+            assert!(seconds <= 60, "seed {seed}: {:?}", causes(&net, 0));
+        }
+    }
+}
+
+#[test]
+fn questions_about_datagrams_move_nothing_where_all_paths_lose_five_percent() {
+    for seed in 0..5 {
+        let mut net = talking(&config(), seed);
+        net.loss = SOME;
+        while net.now < at(10_000) + HOUR {
+            suspect(&mut net, 0, FailureHint::Unproven);
+            net.run_for(ms(1_000));
+        }
+        let moves = [0, 1].map(|host| causes(&net, host));
+        assert!(moves.iter().all(Vec::is_empty), "seed {seed}: {moves:?}");
+    }
+}
+
 #[test]
 fn five_percent_of_loss_on_both_paths_move_nothing_in_an_hour() {
     let config = config();
