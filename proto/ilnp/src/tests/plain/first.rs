@@ -221,6 +221,7 @@ fn a_locator_update_with_a_wrong_nonce_draws_nothing_wherever_the_session_is() {
     // A node that no session knows is told.
     let (from, to) =
         (octets(ilv(1).at(L64(0x2001_0db8_00cc_0000)).address()), octets(ilv(0).address()));
-    duo.give(0, &[with_nonce(&from, &to, [9; 4], &update)]);
+    let update = with_nonce(&from, &to, [9; 4], &update);
+    duo.give(0, &[update.clone(), update]);
     assert_eq!(duo.take(0).len(), 1);
 }
