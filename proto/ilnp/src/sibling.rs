@@ -6,7 +6,7 @@
 
 use alloc::vec::Vec;
 
-use moorline_types::{IlvPair, Instant, SessionId};
+use moorline_types::{IlvPair, Instant, Nonce, SessionId};
 
 use crate::consts::TRIAL_TRIES;
 use crate::event::Classic;
@@ -40,12 +40,28 @@ impl Machine {
     /// use the identifier at another locator, and have the DNS say so. With our nonce that node could redirect
     /// packets that the correspondent sends to us.
     fn known_to(&self, pair: IlvPair) -> Option<&Session> {
+        let is_named =
+            |session: &&Session| session.remote.iter().any(|remote| remote.l64 == pair.remote.l64);
+        self.without_handshake(pair).filter(is_named).max_by_key(|session| session.shown_at)
+    }
+
+    /// Our nonce that the node at the remote locator of this pair has read, if a correspondent without the handshake has
+    /// shown to be there. The node takes no other nonce between these identifiers (RFC 6744 s4). If it has begun anew
+    /// since an earlier session, it has the nonce of the session in which it has shown itself last.
+    pub(crate) fn read_at(&self, pair: IlvPair, now: Instant) -> Option<Nonce> {
+        let is_there = |session: &&Session| {
+            let mut named = session.remote.iter().filter(|remote| !remote.is_aged(now));
+            named.any(|remote| remote.l64 == pair.remote.l64 && session.is_proven(remote.l64))
+        };
+        let sessions = self.without_handshake(pair).filter(is_there);
+        sessions.max_by_key(|session| session.shown_at).map(|session| session.send_nonce)
+    }
+
+    /// The sessions between the identifiers of a pair whose correspondents did no handshake.
+    fn without_handshake(&self, pair: IlvPair) -> impl Iterator<Item = &Session> {
         let (local, remote) = pair.nids();
-        let mut sessions = self.ilcc.between(local, remote).filter_map(|id| self.ilcc.get(id));
-        sessions.find(|session| {
-            let is_open = !session.agreed && matches!(session.opening, Opening::Done);
-            is_open && session.remote.iter().any(|remote| remote.l64 == pair.remote.l64)
-        })
+        let sessions = self.ilcc.between(local, remote).filter_map(|id| self.ilcc.get(id));
+        sessions.filter(|session| !session.agreed && matches!(session.opening, Opening::Done))
     }
 
     /// A session and the sessions that share its nonces.
