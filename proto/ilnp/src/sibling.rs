@@ -6,14 +6,14 @@
 
 use alloc::vec::Vec;
 
-use moorline_types::{IlvPair, Instant, Nonce, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
 
 use crate::consts::TRIAL_TRIES;
 use crate::event::Classic;
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage};
 use crate::session::{Opening, Session};
-use crate::trial::Aim;
+use crate::trial::{Aim, Trial};
 
 impl Machine {
     /// Asks the node of this traffic, if the node is the correspondent of a session by another pair of addresses.
@@ -34,6 +34,44 @@ impl Machine {
         let aim = Aim::Begin { silence: Classic::Silent, paid };
         self.begin_trial((pair, pair), why, nonce, aim, now);
         true
+    }
+
+    /// Asks whether the correspondent of a session is at the locator of this traffic, which it has not named: by an Echo
+    /// Request without a nonce. The correspondent answers with its nonce (RFC 6744 s6), and no other node off the path
+    /// knows that. The machine meanwhile asks as it asks a stranger. Only traffic of this host leads to the question.
+    pub(crate) fn ask_whether_same(&mut self, traffic: &Traffic, now: Instant) {
+        let pair = traffic.pair;
+        let known = self.without_handshake(pair).max_by_key(|session| session.shown_at);
+        let nonce = known.map(|session| session.send_nonce);
+        let Some(nonce) = nonce.filter(|_| !traffic.inbound && !self.trials.contains_key(&pair))
+        else {
+            return;
+        };
+        let candidate = self.candidate(pair, Stage::Unanswered, traffic.socket);
+        if let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) {
+            self.begin_trial((pair, pair), why, nonce, Aim::Same, now);
+        }
+    }
+
+    /// Handles the answer to an Echo Request without a nonce. The correspondent of a session with the nonce of the
+    /// answer is at the locator, and has a session by it.
+    pub(crate) fn on_same(
+        &mut self,
+        pair: IlvPair,
+        nonce: Nonce,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let (local, remote) = pair.nids();
+        let id = self.ilcc.find_nonce(local, remote, nonce).ok_or(DropReason::BadNonce)?;
+        let known = self.ilcc.get(id).filter(|session| !session.agreed);
+        let ours = known.ok_or(DropReason::BadNonce)?.send_nonce;
+        let trial = self.drop_trial(pair).ok_or(DropReason::Unasked)?;
+        if self.has_no_room_with_node(pair) {
+            return Err(DropReason::TableFull);
+        }
+        self.drop_proposal(pair);
+        self.open_proven((pair, pair), &Trial { nonce: ours, ..trial }, nonce, now);
+        Ok(())
     }
 
     /// A session with these identifiers whose correspondent did no handshake and has named this locator. Anybody can

@@ -26,7 +26,7 @@ use moorline_index::Class;
 pub(crate) struct Trial {
     /// The addresses that sockets see. If the session has moved, the request goes by other locators.
     pub(crate) sockets: IlvPair,
-    why: Why,
+    pub(crate) why: Why,
     /// Our nonce, which the request shows.
     pub(crate) nonce: Nonce,
     pub(crate) echo: Echo,
@@ -46,6 +46,9 @@ pub(crate) enum Aim {
         /// further packet with a nonce pays for one (decision 205).
         paid: u32,
     },
+    /// To learn whether the correspondent of a session is at a locator that it has not named. The request has no nonce.
+    /// If no answer comes, nothing follows.
+    Same,
     /// To learn whether the correspondent still has the session, by the locators in use. If no answer comes, the
     /// machine asks at the addresses that the sockets see.
     Known,
@@ -70,7 +73,7 @@ impl Aim {
     fn may_repeat(&mut self) -> bool {
         match self {
             Self::Begin { paid, .. } => take(paid),
-            Self::Known | Self::First { .. } => true,
+            Self::Same | Self::Known | Self::First { .. } => true,
         }
     }
 }
@@ -195,7 +198,8 @@ impl Machine {
             return self.send_echoes_at_first(pair, trial, (wire, plain));
         }
         let message = trial.echo.emit(pair.local.address(), pair.remote.address());
-        self.send(pair, &message, Some((trial.nonce, None)));
+        let nonce = (trial.aim != Aim::Same).then_some((trial.nonce, None));
+        self.send(pair, &message, nonce);
     }
 
     pub(crate) fn drop_trial(&mut self, pair: IlvPair) -> Option<Trial> {
@@ -228,7 +232,7 @@ impl Machine {
             (Aim::Begin { silence, .. }, None) => self.remember_classic(sockets, silence, now),
             (Aim::Known, None) => self.remember_classic(sockets, Classic::Unread, now),
             (Aim::Known, Some(id)) => self.ask_at_first(id, pair, now),
-            (Aim::Begin { .. }, Some(_)) | (Aim::First { .. }, _) => {}
+            (Aim::Begin { .. }, Some(_)) | (Aim::Same | Aim::First { .. }, _) => {}
         }
     }
 
@@ -269,6 +273,9 @@ impl Machine {
             return Err(DropReason::BadNonce);
         }
         let nonce = control.nonce.ok_or(DropReason::MissingOption)?;
+        if trial.aim == Aim::Same {
+            return self.on_same(pair, nonce, now);
+        }
         let trial = self.drop_trial(pair).ok_or(DropReason::Unasked)?;
         let known = self.ilcc.find_pair(trial.sockets);
         let session = known.and_then(|id| self.ilcc.get(id));
