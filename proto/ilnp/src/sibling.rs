@@ -15,6 +15,13 @@ use crate::policy::{Decision, Stage};
 use crate::session::{Opening, Session};
 use crate::trial::{Aim, Trial};
 
+impl Session {
+    /// Whether the correspondent did no handshake and has read our nonce.
+    const fn is_plain(&self) -> bool {
+        !self.agreed && matches!(self.opening, Opening::Done)
+    }
+}
+
 impl Machine {
     /// Asks the node of this traffic, if the node is the correspondent of a session by another pair of addresses.
     /// Returns whether the machine asks.
@@ -63,7 +70,8 @@ impl Machine {
     ) -> Result<(), DropReason> {
         let (local, remote) = pair.nids();
         let id = self.ilcc.find_nonce(local, remote, nonce).ok_or(DropReason::BadNonce)?;
-        let known = self.ilcc.get(id).filter(|session| !session.agreed);
+        let sessions = self.siblings(id).into_iter().filter_map(|one| self.ilcc.get(one));
+        let known = sessions.filter(|one| one.is_plain()).max_by_key(|one| one.shown_at);
         let ours = known.ok_or(DropReason::BadNonce)?.send_nonce;
         let trial = self.drop_trial(pair).ok_or(DropReason::Unasked)?;
         if self.has_no_room_with_node(pair) {
@@ -99,7 +107,7 @@ impl Machine {
     fn without_handshake(&self, pair: IlvPair) -> impl Iterator<Item = &Session> {
         let (local, remote) = pair.nids();
         let sessions = self.ilcc.between(local, remote).filter_map(|id| self.ilcc.get(id));
-        sessions.filter(|session| !session.agreed && matches!(session.opening, Opening::Done))
+        sessions.filter(|session| session.is_plain())
     }
 
     /// A session and the sessions that share its nonces.
