@@ -231,6 +231,10 @@ impl Host {
     }
 
     fn order_session_event(&mut self, event: ilnp::Event) {
+        // TCP has backed off while the correspondent, which does not know the session, dropped its segments.
+        if let ilnp::Event::Forgotten { pair, cause: ilnp::Cause::Denied, .. } = event {
+            self.effects.push_back(Effect::NotifyTcp { ulids: pair.ulids(), mtu: None });
+        }
         // TCP has backed off while no locators brought anything.
         if let ilnp::Event::Moved { session, .. } | ilnp::Event::Regained { session } = event
             && let Some(known) = self.routing.sessions.get(session)

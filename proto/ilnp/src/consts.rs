@@ -27,6 +27,15 @@ pub const ALL_ANSWERS_INTERVAL: Duration = Duration::from_micros(50);
 /// Largest number of answers to all prefixes together at once: 2,000. Not configurable.
 pub const ALL_ANSWERS_BURST: u32 = 2000;
 
+/// Answers that this host does not know a session: lengths of prefixes of the source, each with the answers that they get
+/// at once. Not configurable.
+pub const DENIAL_SHARES: [(u8, u32); 4] = [(128, 16), (64, 64), (56, 128), (48, 256)];
+/// Time in which used-up [`DENIAL_SHARES`] are whole again: 4 s. Not configurable.
+pub const DENIALS_RENEWED: Duration = Duration::from_secs(4);
+/// Time for which a Locator Update without an answer pays for the answer to the next one: 10 to 20 s. A correspondent repeats
+/// a Locator Update after 8 s at most. Not configurable.
+pub const PAID_LIFETIME: Duration = Duration::from_secs(10);
+
 /// Largest number of proposals and confirmations of correspondents that wait for an answer about a socket: 64.
 /// Questions about quiet sessions do not count: each session has at most one. Not configurable.
 pub const MAX_QUESTIONS: usize = 64;

@@ -1,12 +1,11 @@
-//! Questions whether both ends still know a session, and the answer that one end does not (decision 089).
+//! Questions whether both ends still know a session (decision 089).
 
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
+use moorline_types::{IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::{
-    Control, ERROR_HEADER_LEN, NONCE_AT, NONCE_OPTION, NonceHeader, PARAMETER_PROBLEM,
-    UNRECOGNIZED_OPTION,
+    ERROR_HEADER_LEN, NONCE_AT, NonceHeader, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION,
 };
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, IP6_LEN, MIN_MTU};
 
@@ -38,37 +37,6 @@ impl Machine {
         }
     }
 
-    /// Says that the nonce of a Locator Update belongs to no session of its addresses, with the error of a host
-    /// without nonces (RFC 6744 s8).
-    ///
-    /// If a session with the node has these addresses or names the locator, the nonce is wrong and draws nothing. A
-    /// Locator Update with a number comes from a node with the handshake. Each of its sessions has nonces of its own, so
-    /// the addresses of the sockets alone count.
-    //= rfc6743#6-4
-    pub(crate) fn deny(&mut self, control: &Control<'_>, now: Instant) {
-        let is_wrong = self.has_session(control.pair)
-            || control.sequence.is_none() && self.is_named(control.pair);
-        let is_ours = self.is_ours(control.pair) && !is_wrong;
-        let has_option = control.packet.get(NONCE_AT as usize) == Some(&NONCE_OPTION);
-        if !is_ours || !has_option {
-            return;
-        }
-        if self.answers.take(control.pair.remote.l64, now).is_err() {
-            self.drop_counted(DropReason::RateLimited);
-            return;
-        }
-        self.send_parameter_problem(control.pair, control.packet);
-    }
-
-    /// Whether a session between the identifiers uses the correspondent's locator of this pair, or has it by a Locator
-    /// Update.
-    fn is_named(&self, pair: IlvPair) -> bool {
-        let (local, remote) = pair.nids();
-        let mut sessions = self.ilcc.between(local, remote).filter_map(|id| self.ilcc.get(id));
-        let l64 = pair.remote.l64;
-        sessions.any(|session| session.is_proven(l64) || session.needs_proof(l64))
-    }
-
     /// Ends all sessions and tells the correspondents. Their packets are classic IPv6 from now on.
     pub fn handle_end(&mut self) {
         self.questions.forget_admissions(|_| true);
@@ -85,7 +53,7 @@ impl Machine {
         }
     }
 
-    fn send_parameter_problem(&mut self, pair: IlvPair, about: &[u8]) {
+    pub(crate) fn send_parameter_problem(&mut self, pair: IlvPair, about: &[u8]) {
         let mut message = Vec::with_capacity(ERROR_HEADER_LEN + about.len());
         message.extend([PARAMETER_PROBLEM, UNRECOGNIZED_OPTION, 0, 0]);
         message.extend(NONCE_AT.to_be_bytes());

@@ -31,8 +31,8 @@
 //!
 //! **Lost sessions.** If only one end has a session, its packets are lost. So the machine at times asks the
 //! correspondent of a session in use whether the correspondent still knows the session: it sends its last Locator
-//! Update once more. A correspondent that does not know the session answers with the error of a host without ILNP. A
-//! host that ends its sessions sends the same error (decision 089).
+//! Update once more. A correspondent that does not know the session answers each second Locator Update with the error of
+//! a host without ILNP. A host that ends its sessions sends the same error (decision 089).
 //!
 //! **Correspondents without the handshake** get an Echo Request with our nonce, once their nonce has come, or if the
 //! DNS names them and [`Initiate::Dns`] is set. The answer has their nonce: it makes the session, or gives the
@@ -62,6 +62,7 @@ mod best;
 mod config;
 pub mod consts;
 mod control;
+mod denial;
 mod entries;
 mod event;
 mod known;

@@ -11,6 +11,7 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{Config, LocalLocator, NonceLen};
 use crate::consts::{MAX_PROPOSALS, NEGATIVE_LIFETIME, VALIDATOR_MIN_LIFETIME};
+use crate::denial::Denials;
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::negative::{Answers, Hints, Negatives};
 use crate::places::Places;
@@ -46,6 +47,7 @@ pub struct Machine {
     pub(crate) hints: Hints,
     /// Limits of answers to proposals, and of denials.
     pub(crate) answers: Answers,
+    pub(crate) denials: Denials,
     pub(crate) validators: Validators,
     /// Key of the tokens in questions at locators without proof.
     pub(crate) proof_key: [u8; 16],
@@ -105,6 +107,7 @@ impl Machine {
             negatives: Negatives::new(key),
             hints: Hints::default(),
             answers: Answers::new(key),
+            denials: Denials::new(key),
             proof_key,
             questions: Questions::default(),
             session_timers: Deadlines::new(),

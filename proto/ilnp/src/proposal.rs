@@ -12,6 +12,7 @@ use crate::policy::{Decision, Stage, Why};
 use crate::question::Waiting;
 use crate::retry::Retry;
 use crate::session::{Confirming, Opening, Session};
+use crate::trial::Aim;
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, ChecksumMode, Socket};
 use moorline_index::Class;
 
@@ -44,6 +45,7 @@ impl Machine {
         {
             return;
         }
+        self.ask_whether_same(traffic, now);
         // The packet pays for the Echo Request.
         if was_asked && self.try_shown(pair, traffic.socket, 0, now) {
             return;
@@ -64,7 +66,7 @@ impl Machine {
     /// correspondent is one of these.
     fn on_asked(&mut self, traffic: &Traffic, now: Instant) -> bool {
         let (pair, is_shown) = (traffic.pair, traffic.nonce.is_some());
-        if let Some(trial) = self.trials.get_mut(&pair) {
+        if let Some(trial) = self.trials.get_mut(&pair).filter(|trial| trial.aim != Aim::Same) {
             if is_shown {
                 trial.aim.pay();
             }

@@ -26,7 +26,7 @@ use moorline_index::Class;
 pub(crate) struct Trial {
     /// The addresses that sockets see. If the session has moved, the request goes by other locators.
     pub(crate) sockets: IlvPair,
-    why: Why,
+    pub(crate) why: Why,
     /// Our nonce, which the request shows.
     pub(crate) nonce: Nonce,
     pub(crate) echo: Echo,
@@ -46,10 +46,13 @@ pub(crate) enum Aim {
         /// further packet with a nonce pays for one (decision 205).
         paid: u32,
     },
+    /// To learn whether the correspondent of a session is at a locator that it has not named. The request has no nonce.
+    /// If no answer comes, nothing follows.
+    Same,
     /// To learn whether the correspondent still has the session, by the locators in use. If no answer comes, the
     /// machine asks at the addresses that the sockets see.
     Known,
-    /// To learn who is at the addresses that the sockets see. If no answer comes, the session stays.
+    /// To learn who is at the correspondent's address that the sockets see. If no answer comes, the session stays.
     First {
         /// The locators in use, which are silent.
         wire: IlvPair,
@@ -70,7 +73,7 @@ impl Aim {
     fn may_repeat(&mut self) -> bool {
         match self {
             Self::Begin { paid, .. } => take(paid),
-            Self::Known | Self::First { .. } => true,
+            Self::Same | Self::Known | Self::First { .. } => true,
         }
     }
 }
@@ -126,7 +129,8 @@ impl Machine {
         let wire = session.wire_pair(pair);
         let is_asked = self.trials.contains_key(&wire);
         if is_open && !is_asked && now.since(session.shown_at) >= SHOWN_LATELY {
-            let (why, nonce) = (session.why, session.send_nonce);
+            let (why, ours) = (session.why, session.send_nonce);
+            let nonce = self.read_at(wire, now).unwrap_or(ours);
             self.begin_trial((pair, wire), why, nonce, Aim::Known, now);
         }
     }
@@ -191,10 +195,11 @@ impl Machine {
 
     fn send_echo(&mut self, pair: IlvPair, trial: &Trial) {
         if let Aim::First { wire, plain } = trial.aim {
-            return self.send_echoes_at_first(trial, (wire, plain));
+            return self.send_echoes_at_first(pair, trial, (wire, plain));
         }
         let message = trial.echo.emit(pair.local.address(), pair.remote.address());
-        self.send(pair, &message, Some((trial.nonce, None)));
+        let nonce = (trial.aim != Aim::Same).then_some((trial.nonce, None));
+        self.send(pair, &message, nonce);
     }
 
     pub(crate) fn drop_trial(&mut self, pair: IlvPair) -> Option<Trial> {
@@ -227,7 +232,7 @@ impl Machine {
             (Aim::Begin { silence, .. }, None) => self.remember_classic(sockets, silence, now),
             (Aim::Known, None) => self.remember_classic(sockets, Classic::Unread, now),
             (Aim::Known, Some(id)) => self.ask_at_first(id, pair, now),
-            (Aim::Begin { .. }, Some(_)) | (Aim::First { .. }, _) => {}
+            (Aim::Begin { .. }, Some(_)) | (Aim::Same | Aim::First { .. }, _) => {}
         }
     }
 
@@ -238,7 +243,7 @@ impl Machine {
     pub(crate) fn refute_trial(&mut self, pair: IlvPair, quoted: &[u8], now: Instant) -> bool {
         let Some(trial) = self.trials.get(&pair).copied() else { return false };
         if matches!(trial.aim, Aim::First { .. }) {
-            return self.refute_at_first(&trial, quoted, now);
+            return self.refute_at_first(pair, &trial, quoted, now);
         }
         if self.has_session(trial.sockets) || !quotes(quoted, trial.nonce) {
             return false;
@@ -268,6 +273,9 @@ impl Machine {
             return Err(DropReason::BadNonce);
         }
         let nonce = control.nonce.ok_or(DropReason::MissingOption)?;
+        if trial.aim == Aim::Same {
+            return self.on_same(pair, nonce, now);
+        }
         let trial = self.drop_trial(pair).ok_or(DropReason::Unasked)?;
         let known = self.ilcc.find_pair(trial.sockets);
         let session = known.and_then(|id| self.ilcc.get(id));
@@ -275,7 +283,7 @@ impl Machine {
             return Err(DropReason::Disbelieved);
         }
         match known {
-            Some(id) if self.ilcc.key(id).is_some_and(|(_, known)| known == Some(nonce)) => {
+            Some(id) if self.has_nonces(id, Some(trial.nonce), nonce) => {
                 self.on_proven(id, now);
             }
             // Other sessions may have begun since the question.
@@ -291,6 +299,13 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// Whether a session has these nonces: ours, unless it is `None`, and the correspondent's.
+    pub(crate) fn has_nonces(&self, id: SessionId, ours: Option<Nonce>, theirs: Nonce) -> bool {
+        let is_ours = |session: &Session| ours.is_none_or(|ours| session.send_nonce == ours);
+        let is_theirs = self.ilcc.key(id).is_some_and(|(_, known)| known == Some(theirs));
+        is_theirs && self.ilcc.get(id).is_some_and(is_ours)
     }
 
     /// The sockets of the other sessions that share the nonces of a session and use these locators.

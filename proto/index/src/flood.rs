@@ -1,9 +1,10 @@
 use alloc::collections::BTreeMap;
 use core::fmt;
 use core::hash::Hasher as _;
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_types::{DropReason, Instant};
+use moorline_types::{DropReason, Instant, Prefix};
 use siphasher::sip::SipHasher13;
 
 /// Limit by source prefix for work and answers that anybody can request with a forged source.
@@ -34,18 +35,30 @@ impl FloodLimit {
     /// # Errors
     /// [`DropReason::RateLimited`] if the allowance is used up.
     pub fn take(&mut self, prefix: [u8; 8], now: Instant) -> Result<(), DropReason> {
-        let paid_at = self.paid_at.entry(self.bucket(prefix)).or_insert(now);
-        let owed = paid_at.since(now);
-        if owed > self.interval * (self.burst - 1) {
+        let bucket = self.bucket(&prefix);
+        if !self.has_room(bucket, now) {
             return Err(DropReason::RateLimited);
         }
-        *paid_at = now + owed + self.interval;
+        self.charge(bucket, now);
         Ok(())
     }
 
-    fn bucket(&self, prefix: [u8; 8]) -> u16 {
+    fn has_room(&self, bucket: u16, now: Instant) -> bool {
+        self.owed(bucket, now) <= self.interval * (self.burst - 1)
+    }
+
+    fn charge(&mut self, bucket: u16, now: Instant) {
+        self.paid_at.insert(bucket, now + self.owed(bucket, now) + self.interval);
+    }
+
+    /// Time until the debt of an allowance is paid off.
+    fn owed(&self, bucket: u16, now: Instant) -> Duration {
+        self.paid_at.get(&bucket).map_or(Duration::ZERO, |paid_at| paid_at.since(now))
+    }
+
+    fn bucket(&self, prefix: &[u8]) -> u16 {
         let mut hasher = SipHasher13::new_with_key(&self.key);
-        hasher.write(&prefix);
+        hasher.write(prefix);
         let [.., high, low] = hasher.finish().to_be_bytes();
         u16::from_be_bytes([high, low]) % ALLOWANCES
     }
@@ -55,6 +68,38 @@ impl FloodLimit {
 impl fmt::Debug for FloodLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FloodLimit").finish_non_exhaustive()
+    }
+}
+
+/// Limit by source address, and by the prefixes around it. Only a request that all of these limits allow takes from
+/// them. So a flood from one site uses up nothing of what other sites have.
+#[derive(Clone, Debug)]
+pub struct FairLimit<const N: usize>([(u8, FloodLimit); N]);
+
+impl<const N: usize> FairLimit<N> {
+    /// Creates a limit from lengths of prefixes, each with the number of requests at once. A used-up allowance is whole
+    /// again after the time `renewed`. Nobody else may know the key.
+    #[must_use]
+    pub fn new(key: [u8; 16], shares: [(u8, u32); N], renewed: Duration) -> Self {
+        Self(shares.map(|(length, burst)| (length, FloodLimit::new(key, renewed / burst, burst))))
+    }
+
+    /// Takes one request out of the allowances of the address and its prefixes.
+    ///
+    /// # Errors
+    /// [`DropReason::RateLimited`] if one of these allowances is used up.
+    pub fn take(&mut self, address: Ipv6Addr, now: Instant) -> Result<(), DropReason> {
+        let bucket = |(length, limit): &(u8, FloodLimit)| {
+            limit.bucket(&Prefix::new(address, *length).address().octets())
+        };
+        if !self.0.iter().all(|level| level.1.has_room(bucket(level), now)) {
+            return Err(DropReason::RateLimited);
+        }
+        for level in &mut self.0 {
+            let bucket = bucket(level);
+            level.1.charge(bucket, now);
+        }
+        Ok(())
     }
 }
 
@@ -105,7 +150,30 @@ mod tests {
     fn which_prefixes_share_an_allowance_depends_on_the_key() {
         let other = FloodLimit::new([8; 16], INTERVAL, BURST);
         let limit = limit();
-        let same = (0..1000).filter(|&n| limit.bucket(prefix(n)) == other.bucket(prefix(n)));
+        let same = (0..1000).filter(|&n| limit.bucket(&prefix(n)) == other.bucket(&prefix(n)));
         assert!(same.count() < 10);
+    }
+
+    /// Number of requests that the addresses get at once.
+    fn allowed(addresses: impl Iterator<Item = (u16, u8, u8, u16)>) -> usize {
+        let shares = [(128, 4), (64, 16), (56, 32), (48, 64)];
+        let mut limit = FairLimit::new([7; 16], shares, INTERVAL);
+        let address = |(site, part, link, host)| {
+            let link = u16::from_be_bytes([part, link]);
+            Ipv6Addr::new(0x2001, 0xdb8, site, link, 0, 0, 0, host)
+        };
+        addresses.filter(|one| limit.take(address(*one), NOW).is_ok()).count()
+    }
+
+    #[test]
+    fn an_address_a_link_a_part_of_a_site_and_a_site_have_their_requests() {
+        let many = 0..1000_u16;
+        let low = |n: u16| n.to_be_bytes()[1];
+        assert_eq!(allowed(many.clone().map(|_| (1, 1, 1, 1))), 4);
+        assert_eq!(allowed(many.clone().map(|n| (1, 1, 1, n))), 16);
+        assert_eq!(allowed(many.clone().map(|n| (1, 1, low(n), n))), 32);
+        assert_eq!(allowed(many.clone().map(|n| (1, low(n), 1, n))), 64);
+        let flood = many.map(|n| (1, low(n), 1, n));
+        assert_eq!(allowed(flood.chain([(2, 1, 1, 1)])), 65, "another site");
     }
 }

@@ -19,7 +19,7 @@
 //! entries.
 //!
 //! [`FloodLimit`] limits work and answers that strangers ask for, by the source prefix that they claim. No
-//! flood can fill its memory.
+//! flood can fill its memory. [`FairLimit`] does so by address and by the prefixes around it.
 //!
 //! [`FairShares`] counts entries by address, /64, /56 and /48, so that no site fills a table.
 //!
@@ -48,7 +48,7 @@ mod segments;
 mod shares;
 
 pub use deadlines::Deadlines;
-pub use flood::FloodLimit;
+pub use flood::{FairLimit, FloodLimit};
 pub use ilcc::{Class, Ilcc, Removed};
 pub use index::{Candidates, Index};
 pub use lately::Lately;

@@ -59,5 +59,30 @@ fn a_host_that_begins_anew_after_our_move_is_taken_back() {
     }
 }
 
+/// Both hosts have moved. The host begins anew with its first locator alone, and opens another connection to our second
+/// locator. Our first locator stays away, or comes back.
+#[test]
+fn a_host_that_begins_anew_after_both_have_moved_is_taken_back_wherever_we_are() {
+    let second = |host| Port { host, uplink: 1 };
+    let moves = [
+        (15, What::CarrierDown { uplink: port(0) }),
+        (25, What::CarrierDown { uplink: port(1) }),
+        (35, What::CarrierDown { uplink: second(1) }),
+        (35, What::Reboot { host: port(1).host }),
+        (35, What::CarrierUp { uplink: port(1) }),
+    ];
+    let back = [(45, What::CarrierUp { uplink: port(0) })];
+    let kind = Kind::Datagrams { pace: PACE, both_ways: true };
+    let workload = Workload { from: port(1), to: second(0), start: seconds(40), until: None, kind };
+    for changes in [moves.to_vec(), [&moves[..], &back].concat()] {
+        let mut plan = pair(&changes);
+        plan.workloads.push(workload);
+        for seed in 0..8 {
+            let outcome = sound(seed, &plan);
+            assert!(silence(&outcome) <= 24, "seed {seed}: {:?}", outcome.workloads);
+        }
+    }
+}
+
 const LENGTH: u64 = 80;
 const PER_SECOND: u64 = 20;

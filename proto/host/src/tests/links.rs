@@ -682,6 +682,21 @@ fn tcp_of_a_session_is_told_when_its_locator_is_back() {
     assert!(!duo.effects[0].iter().any(is_notice), "it was there all along");
 }
 
+/// The traffic is classic IPv6 from then on.
+#[test]
+fn tcp_is_told_when_the_correspondent_says_that_it_does_not_know_the_session() {
+    let mut duo = with_session();
+    duo.effects[0].clear();
+    duo.hosts[1].ilnp_mut().expect("sessions").handle_end();
+    duo.settle();
+    assert!(!duo.has_session(0));
+    let is_removed =
+        |one: &Effect| matches!(one, Effect::UpdateSession(SessionUpdate::Remove { .. }));
+    let is_notice = |one: &Effect| matches!(one, Effect::NotifyTcp { mtu: None, .. });
+    let effects = &duo.effects[0];
+    assert!(place(effects, is_removed) < place(effects, is_notice));
+}
+
 /// An I1 for the first addresses of both hosts, from the second address of the second host if `is_elsewhere`.
 fn i1(duo: &Duo, receiver: Ulid, is_elsewhere: bool) -> (Vec<u8>, LocatorPair) {
     let peer = &duo.locals[1].usable;

@@ -149,8 +149,10 @@ fn what_is_withdrawn_is_agreed_on_no_more() {
     let (mut duo, confirm) = Duo::at_confirm();
     duo.withdraw(LOWER);
     assert_eq!(duo.machines[LOWER].session_count(), 0);
-    // The other host learns it from the answer to its Locator Update.
+    // The other host learns it from the answer to its second Locator Update.
     duo.give(HIGHER, &[confirm]);
+    duo.play();
+    duo.fire(HIGHER);
     duo.play();
     assert_eq!(duo.machines[HIGHER].session_count(), 0);
     let mut duo = Duo::established();

@@ -1,13 +1,15 @@
 //! Sessions that only one end knows.
 
 use core::time::Duration;
+use std::vec;
+use std::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Nonce};
+use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
 
 use super::duo::{Duo, of_session};
 use super::updates::update_of;
 use super::{Cause, Classic, Event, Socket, ilv};
-use crate::consts::{CHECK_INTERVAL, REFUSAL_LIFETIME, SILENT_TRIES, TRIAL_TRIES};
+use crate::consts::{CHECK_INTERVAL, DENIALS_RENEWED, REFUSAL_LIFETIME, SILENT_TRIES, TRIAL_TRIES};
 use crate::{Config, LocalLocator, LocalState, Machine};
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, USED_INTERVAL};
 use moorline_datapath::ilnp::{Report, SessionEntry};
@@ -27,9 +29,9 @@ fn later(duo: &mut Duo, time: Duration) {
 fn begin_anew(duo: &mut Duo, host: usize) {
     let mut machine = Machine::new(Config::default(), [88; 32], duo.now);
     let ilv = ilv(host);
-    let locators = std::vec![LocalLocator::new(ilv.l64)];
+    let locators = vec![LocalLocator::new(ilv.l64)];
     machine.handle_local(
-        &LocalState { nids: std::vec![ilv.nid], locators, ..LocalState::default() },
+        &LocalState { nids: vec![ilv.nid], locators, ..LocalState::default() },
         duo.now,
     );
     duo.machines[host] = machine;
@@ -37,6 +39,18 @@ fn begin_anew(duo: &mut Duo, host: usize) {
 
 fn is_denied(event: &Event) -> bool {
     matches!(event, Event::Forgotten { cause: Cause::Denied, .. })
+}
+
+/// Repeats Locator Updates of a host until the correspondent says that it does not know the session.
+fn play_until_denied(duo: &mut Duo, host: usize) {
+    for _ in 0..8 {
+        if duo.has_event(host, is_denied) {
+            return;
+        }
+        duo.fire(host);
+        duo.play();
+    }
+    panic!("{:?}", duo.events[host]);
 }
 
 #[test]
@@ -48,14 +62,14 @@ fn a_correspondent_is_asked_at_times_whether_it_knows_a_session_in_use_and_nothi
     // For the responder this is the first Locator Update at all.
     later(&mut duo, CHECK_INTERVAL);
     duo.play();
-    let before = duo.updates.each_ref().map(std::vec::Vec::len);
+    let before = duo.updates.each_ref().map(Vec::len);
     for _ in 0..3 {
         later(&mut duo, USED_INTERVAL);
         assert!(duo.take(0).is_empty());
         later(&mut duo, CHECK_INTERVAL);
         duo.play();
     }
-    assert_eq!(duo.updates.each_ref().map(std::vec::Vec::len), before, "no nonce in data");
+    assert_eq!(duo.updates.each_ref().map(Vec::len), before, "no nonce in data");
     assert_eq!(duo.transcript.len(), AGREED + 2 * 4);
     assert!(!duo.has_event(0, |event| matches!(event, Event::UpdateAcknowledged { .. })));
     assert!([0, 1].iter().all(|host| duo.drops(*host, DropReason::Replayed) == 0));
@@ -85,7 +99,7 @@ fn one_that_began_anew_says_so_and_both_agree_once_more() {
     begin_anew(&mut duo, 1);
     later(&mut duo, CHECK_INTERVAL);
     duo.play();
-    assert!(duo.has_event(0, is_denied));
+    play_until_denied(&mut duo, 0);
     assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [0, 0]);
     assert!(!duo.has_event(0, |event| matches!(event, Event::Classic { .. })));
     duo.traffic(Socket::Connected);
@@ -113,11 +127,8 @@ fn one_that_was_in_session_a_moment_ago_is_not_given_up_for_its_silence() {
 #[test]
 fn a_correspondent_that_has_lost_a_moved_session_and_proposes_another_is_asked_at_once() {
     let mut duo = Duo::established();
-    let better = LocalLocator {
-        preference: 1,
-        ..LocalLocator::new(moorline_types::L64(0x2001_0db8_00aa_0000))
-    };
-    duo.place(0, std::vec![better, LocalLocator::new(ilv(0).l64)]);
+    let better = LocalLocator { preference: 1, ..LocalLocator::new(L64(0x2001_0db8_00aa_0000)) };
+    duo.place(0, vec![better, LocalLocator::new(ilv(0).l64)]);
     duo.play();
     duo.now = duo.now + CANDIDATE_INTERVAL;
     begin_anew(&mut duo, 0);
@@ -125,7 +136,7 @@ fn a_correspondent_that_has_lost_a_moved_session_and_proposes_another_is_asked_a
     let propose = duo.take(0);
     duo.give(1, &propose);
     // No node answers at the locators that the host was told: the Refuse alone arrives.
-    let (refuse, update): (std::vec::Vec<_>, std::vec::Vec<_>) =
+    let (refuse, update): (Vec<_>, Vec<_>) =
         duo.take(1).into_iter().partition(|packet| packet[6] == 58);
     assert_eq!((refuse.len(), update.len()), (1, 1));
     duo.give(0, &refuse);
@@ -134,9 +145,7 @@ fn a_correspondent_that_has_lost_a_moved_session_and_proposes_another_is_asked_a
         duo.fire(1);
         duo.take(1);
     }
-    duo.fire(1);
-    duo.play();
-    assert!(duo.has_event(1, is_denied));
+    play_until_denied(&mut duo, 1);
     // The next packet of the host causes a proposal.
     duo.traffic_of(1, Socket::Connected);
     duo.play();
@@ -158,7 +167,7 @@ fn a_flood_of_proposals_for_a_moved_session_has_its_correspondent_asked_every_te
             duo.now = duo.now + Duration::from_millis(100);
             duo.give(1, &propose);
             duo.fire_due(1);
-            let updates: std::vec::Vec<_> =
+            let updates: Vec<_> =
                 duo.take(1).into_iter().filter(|packet| packet[6] == 60).collect();
             asked += updates.len();
             if answers {
@@ -180,12 +189,61 @@ fn only_who_knows_the_nonce_is_believed() {
     begin_anew(&mut duo, 1);
     let guess = SessionEntry { send_nonce: Nonce::Short([1, 2, 3, 4]), ..duo.entry(0) };
     let update = update_of(&[(ilv(0).l64.0, 10)]);
-    duo.give(1, &[of_session(&guess, ilv(0), ilv(1), None, &update)]);
+    let update = of_session(&guess, ilv(0), ilv(1), None, &update);
+    duo.give(1, &[update.clone(), update]);
     let denial = duo.take(1);
     assert_eq!(denial.len(), 1);
     duo.give(0, &denial);
     assert_eq!(duo.drops(0, DropReason::BadNonce), 1);
     assert_eq!(duo.machines[0].session_count(), 1);
+}
+
+/// Locator Updates with a made-up nonce from these addresses, and the answers. Each address sends so many.
+fn answered(duo: &mut Duo, sources: &[Ilv], each: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
+    let guess = SessionEntry { send_nonce: Nonce::Short([1, 2, 3, 4]), ..duo.entry(0) };
+    let update = update_of(&[(ilv(0).l64.0, 10)]);
+    let sent = sources.iter().map(|from| of_session(&guess, *from, ilv(1), None, &update));
+    let sent: Vec<_> = sent.flat_map(|packet| vec![packet; each]).collect();
+    duo.give(1, &sent);
+    (sent, duo.take(1))
+}
+
+/// The error of RFC 4443 s2.4 quotes its packet, and so is longer than that.
+#[test]
+fn who_sends_a_made_up_nonce_gets_no_more_octets_than_it_has_sent() {
+    let mut duo = Duo::established();
+    begin_anew(&mut duo, 1);
+    let (mut came_in, mut sent) = (0, 0);
+    for _ in 0..30 {
+        let (questions, answers) = answered(&mut duo, &[ilv(0)], 1);
+        came_in += questions.concat().len();
+        sent += answers.concat().len();
+        assert!(sent <= came_in, "{sent} for {came_in}");
+        duo.now = duo.now + Duration::from_millis(500);
+    }
+    assert!(sent >= came_in / 2);
+}
+
+#[test]
+fn made_up_nonces_from_one_site_leave_others_their_answers() {
+    let mut duo = Duo::established();
+    begin_anew(&mut duo, 1);
+    let host = |site: u64, link: u64, n: u64| {
+        Ilv::new(L64(0x2001_0db8_0000_0000 | site << 16 | link), Nid(0x0a00_0000_0100_0000 | n))
+    };
+    let one = |duo: &mut Duo, sources: &[Ilv]| answered(duo, sources, 2).1.len();
+    assert_eq!(one(&mut duo, &[host(1, 1, 1); 100]), 16, "an address");
+    let link: Vec<_> = (2..1000).map(|n| host(1, 1, n)).collect();
+    assert_eq!(one(&mut duo, &link), 64 - 16, "a /64");
+    let part: Vec<_> = (2..250).flat_map(|link| (1..9).map(move |n| host(1, link, n))).collect();
+    assert_eq!(one(&mut duo, &part), 128 - 64, "a /56");
+    let site: Vec<_> =
+        (1..250).flat_map(|part| (1..9).map(move |n| host(1, part << 8, n))).collect();
+    assert_eq!(one(&mut duo, &site), 256 - 128, "a /48");
+    assert_eq!(one(&mut duo, &[host(2, 1, 1)]), 1, "another site");
+    assert_eq!(one(&mut duo, &[host(1, 0x7700, 1)]), 0);
+    duo.now = duo.now + DENIALS_RENEWED;
+    assert_eq!(one(&mut duo, &[host(1, 0x7700, 1)]), 1);
 }
 
 #[test]
@@ -227,7 +285,8 @@ fn a_session_that_was_never_known_there_is_not_asked_for_again() {
     assert_eq!((entry.pair, confirm.len()), (pair, 104));
     begin_anew(&mut duo, 1);
     let update = update_of(&[(ilv(0).l64.0, 10)]);
-    duo.give(1, &[of_session(&entry, ilv(0), ilv(1), None, &update)]);
+    let update = of_session(&entry, ilv(0), ilv(1), None, &update);
+    duo.give(1, &[update.clone(), update]);
     duo.play();
     assert!(
         duo.has_event(0, |event| matches!(event, Event::Classic { cause: Classic::NoSupport, .. }))

@@ -17,6 +17,7 @@ mod anew;
 mod first;
 mod moves;
 mod named;
+mod newer;
 mod nonces;
 mod older;
 mod second;

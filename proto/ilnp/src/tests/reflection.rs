@@ -4,7 +4,7 @@
 
 use moorline_datapath::ilnp::Sockets;
 use moorline_types::Instant;
-use moorline_wire::ilnp::{Accept, Confirm, NonceHeader, PARAMETER_PROBLEM, Refusal};
+use moorline_wire::ilnp::{Accept, Confirm, NonceHeader, Refusal};
 use moorline_wire::ip6::DESTINATION_OPTIONS;
 use proptest::collection::vec as vec_of;
 use proptest::prelude::*;
@@ -115,10 +115,9 @@ impl Sent {
     fn drain(&mut self, machine: &mut Machine, now: Instant) {
         machine.answer_all(&Server, now);
         while let Some(Transmit { packet, .. }) = machine.poll_transmit() {
-            match (packet[NEXT_HEADER_AT], packet[MESSAGE_AT]) {
+            match packet[NEXT_HEADER_AT] {
                 // A nonce goes to the correspondent of a session alone.
-                (DESTINATION_OPTIONS, _) => self.questions += 1,
-                (_, PARAMETER_PROBLEM) => self.octets += packet.len() - ERROR_HEADERS,
+                DESTINATION_OPTIONS => self.questions += 1,
                 _ => self.octets += packet.len(),
             }
         }
@@ -178,8 +177,5 @@ proptest! {
 
 /// Packets of one question at once.
 const QUESTION: u64 = 4;
-/// Octets of the Next Header in an IPv6 header, and of the type of the message behind the header.
+/// Octet of the Next Header in an IPv6 header.
 const NEXT_HEADER_AT: usize = 6;
-const MESSAGE_AT: usize = 40;
-/// IPv6 header and ICMPv6 header of an error, which quotes the whole packet (RFC 4443 s2.4).
-const ERROR_HEADERS: usize = 40 + 8;

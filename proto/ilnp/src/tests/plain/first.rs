@@ -19,7 +19,7 @@ const THERE: L64 = L64(0x2001_0db8_00bb_0000);
 const SECONDS: u64 = 12;
 
 /// Answers an Echo Request as each host does, with its own nonce only if it is a node of the RFCs.
-fn echo(asked: &[u8], nonce: Option<[u8; 4]>) -> Option<Vec<u8>> {
+pub(super) fn echo(asked: &[u8], nonce: Option<[u8; 4]>) -> Option<Vec<u8>> {
     let mut answer = is_echo(asked).then(|| message(asked).to_vec())?;
     answer[0] = 129;
     let (source, destination) = (&asked[24..40], &asked[8..24]);
@@ -221,6 +221,7 @@ fn a_locator_update_with_a_wrong_nonce_draws_nothing_wherever_the_session_is() {
     // A node that no session knows is told.
     let (from, to) =
         (octets(ilv(1).at(L64(0x2001_0db8_00cc_0000)).address()), octets(ilv(0).address()));
-    duo.give(0, &[with_nonce(&from, &to, [9; 4], &update)]);
+    let update = with_nonce(&from, &to, [9; 4], &update);
+    duo.give(0, &[update.clone(), update]);
     assert_eq!(duo.take(0).len(), 1);
 }

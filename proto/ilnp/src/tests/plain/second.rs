@@ -7,9 +7,10 @@ use std::vec::Vec;
 use moorline_datapath::ilnp::{Report, USED_INTERVAL};
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nonce};
 
+use super::first::echo;
 use super::nonces::unrecognized;
 use super::{Plain, is_echo, octets, with_nonce};
-use crate::consts::{REFUSAL_LIFETIME, SILENT_TRIES};
+use crate::consts::{PROPOSAL_TRIES, REFUSAL_LIFETIME, SILENT_TRIES};
 use crate::tests::duo::Duo;
 use crate::tests::ilv;
 use crate::{Admit, Config, Initiate, Machine, SessionView, Socket, State};
@@ -131,6 +132,75 @@ fn both_sessions_are_there_in_another_run() {
         machine.restore(snapshot, duo.now).expect("a session");
     }
     assert_eq!(machine.session_count(), 2);
+}
+
+/// Whether the packets show our nonce of the session to a locator.
+fn shows_ours(duo: &Duo, packets: &[Vec<u8>], l64: L64) -> bool {
+    let ours = sessions(duo)[0].nonces.0;
+    let to = octets(ilv(1).at(l64).address());
+    let mut packets = packets.iter().filter(|packet| packet[24..40] == to);
+    packets.any(|packet| packet.windows(4).any(|octets| octets == ours.octets()))
+}
+
+/// The node answers an Echo Request without a nonce with its own (RFC 6744 s6).
+#[test]
+fn a_connection_to_a_locator_that_the_node_has_not_named_begins_when_the_node_has_shown_itself_there()
+ {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    connect_to(&mut duo, THIRD);
+    let sent = duo.take(0);
+    assert!(!shows_ours(&duo, &sent, THIRD));
+    let asked: Vec<_> = sent.iter().filter(|packet| is_echo(packet)).collect();
+    let [asked] = asked[..] else { panic!("one question: {}", asked.len()) };
+    assert_eq!(asked[24..40], octets(ilv(1).at(THIRD).address()));
+    duo.give(0, &[peer.answer(asked).expect("an answer")]);
+    let all = sessions(&duo);
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0].nonces, all[1].nonces);
+    assert_eq!(all[1].pair, IlvPair::new(ilv(0), ilv(1).at(THIRD)));
+    let later = duo.alone(0, Duration::from_secs(8));
+    assert_eq!(later, 0, "nothing is asked any more");
+}
+
+/// Another node has the identifier, and answers what it is asked.
+#[test]
+fn who_does_not_know_the_nonce_of_the_node_has_no_session_at_another_locator() {
+    for nonce in [Some([7; 4]), None] {
+        let mut duo = Duo::new();
+        let _peer = Plain::in_session(&mut duo);
+        connect_to(&mut duo, THIRD);
+        let mut all = Vec::new();
+        while duo.machines[0].is_taken(IlvPair::new(ilv(0), ilv(1).at(THIRD))) {
+            let sent = duo.take(0);
+            let answers = sent.iter().filter_map(|packet| echo(packet, nonce));
+            let answers: Vec<_> = answers.collect();
+            duo.give(0, &answers);
+            duo.fire(0);
+            all.extend(sent);
+        }
+        assert!(!shows_ours(&duo, &all, THIRD));
+        assert_eq!(sessions(&duo).len(), 1, "{nonce:?}");
+        let proposals = all.iter().filter(|packet| !is_echo(packet) && packet[6] == 58).count();
+        assert_eq!(proposals, PROPOSAL_TRIES as usize, "a stranger is asked for a session");
+    }
+}
+
+/// A stranger sends packets in the name of a locator that the node has not named.
+#[test]
+fn traffic_from_a_locator_that_the_node_has_not_named_draws_no_echo_request() {
+    let mut duo = Duo::new();
+    Plain::in_session(&mut duo);
+    let report = Report::Candidate {
+        pair: IlvPair::new(ilv(0), ilv(1).at(THIRD)),
+        protocol: 6,
+        ports: (40_001, 7),
+        socket: Socket::Connected,
+        inbound: true,
+        nonce: None,
+    };
+    duo.report(0, report);
+    assert!(!duo.take(0).iter().any(|packet| is_echo(packet)));
 }
 
 /// Another node uses the identifier at a locator in another network, and the host connects to that locator. The DNS
