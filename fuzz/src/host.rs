@@ -409,12 +409,13 @@ impl Side {
 
     fn report_of_ilnp(&mut self, input: &mut Input<'_>, now: Instant) {
         let (kind, session) = (input.octet(), SessionId(u32::from(input.octet() % 8)));
-        let report = match kind % 3 {
+        let report = match kind % 4 {
             0 => {
                 let Some(nonce) = Nonce::from_octets(input.take(4)) else { return };
                 ilnp::Report::Learned { session, nonce }
             }
             1 => ilnp::Report::Authenticated { session },
+            2 => ilnp::Report::Silent { session },
             _ => ilnp::Report::Used { session, at: now },
         };
         self.host.handle_ilnp_report(report, now);

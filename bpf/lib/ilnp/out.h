@@ -318,7 +318,7 @@ __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct dep
 	/* The slot has gone to another session since the look-up. */
 	if (!facts || !pair_eq(&facts->pair, &departure->pair))
 		return TC_ACT_UNSPEC;
-	note_used(live, slot, now);
+	note_sent(live, slot, now);
 	return send(skb, l2, departure, facts, live, slot, place, now);
 }
 
@@ -326,10 +326,10 @@ __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct dep
 static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
 					 const struct facts *facts, __u32 slot)
 {
-	const struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
+	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
 
 	if (live)
-		note_used(live, slot, clock_about());
+		note_sent(live, slot, clock_about());
 	if (live && live->has_sent)
 		fix_checksum(skb, l2, upper, facts->out_transport, 0);
 	set_words(skb, HANDLED_OUT);

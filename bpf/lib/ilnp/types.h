@@ -148,6 +148,8 @@ struct ilnp_live {
 	 * the checksum of the session.
 	 */
 	__u32 has_come;
+	/* When the first packet left after the last one that came. Odd once its silence has been reported. */
+	__u64 waits;
 };
 
 /* Cache: a TCP connection whose segments come without a nonce and with other addresses than its socket, and the
@@ -220,6 +222,7 @@ enum ilnp_report_kind {
 	ILNP_AUTHENTICATED = 3,
 	ILNP_USED = 4,
 	ILNP_NO_ROOM = 5,
+	ILNP_SILENT = 6,
 };
 
 enum ilnp_socket {

@@ -93,6 +93,12 @@ pub enum Report {
         /// Time of the use.
         at: Instant,
     },
+    /// A packet left [`SILENCE`] ago, and none has come since, although one came within [`USED_INTERVAL`] before: one
+    /// report for each such packet, with the next packet that leaves.
+    Silent {
+        /// The session.
+        session: SessionId,
+    },
     /// A socket has left no room for a nonce in a packet that needs one. The report is for the owner of the routes of
     /// sockets; the sessions have nothing to do.
     NoRoom {
@@ -184,6 +190,9 @@ impl SessionEntry {
 
 /// Shortest time between two reports that a session is in use: 10 s. Not configurable.
 pub const USED_INTERVAL: Duration = Duration::from_secs(10);
+/// Time without an answer after which a data plane reports that a session is silent: 500 ms, longer than TCP delays an
+/// acknowledgement (RFC 5681 s4.2). Not configurable.
+pub const SILENCE: Duration = Duration::from_millis(500);
 /// Shortest time between two reports of a pair without a session: 10 s. Not configurable.
 pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// If only packets with a wrong nonce have come on a session for this time, a data plane reports one of them,

@@ -150,6 +150,7 @@ impl Machine {
             Report::Learned { session, nonce } => self.on_learned(session, nonce, now),
             Report::Authenticated { session } => self.on_shown(session, now),
             Report::Used { session, at } => self.on_used(session, at, now),
+            Report::Silent { session } => self.on_silent(session, now),
             Report::NoRoom { .. } => {}
         }
     }

@@ -1,5 +1,6 @@
 //! Signs of packets and timers: a correspondent knows a session, or a session is in use or quiet.
 
+use moorline_datapath::ilnp::SILENCE;
 use moorline_index::Class;
 use moorline_types::{IlvPair, Instant, Nonce, SessionId};
 
@@ -65,11 +66,28 @@ impl Machine {
         } else if is_quiet && self.is_in_doubt(session, now) {
             self.ask_whether_known(id, now);
         }
+        self.note_in_use(id, at);
+        self.prove_anew(id, now);
+    }
+
+    /// The correspondent has sent nothing since a packet left, although it had sent a moment before. If the session can
+    /// go by other locators, the machine asks the correspondent at once.
+    pub(crate) fn on_silent(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        let is_done = matches!(session.opening, Opening::Done) && session.advertisement.is_none();
+        let is_answered = session.without_sign(now).is_some_and(|time| time < SILENCE);
+        if is_done && !is_answered && !is_let_be(session, now) && self.has_other_pairs(session) {
+            self.ask_whether_known(id, now);
+        }
+        self.note_in_use(id, now);
+    }
+
+    /// The question that is under way, if there is one, is about a session in use.
+    fn note_in_use(&mut self, id: SessionId, at: Instant) {
         let session = self.ilcc.get_mut(id);
         if let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) {
             sent.question.on_used(at);
         }
-        self.prove_anew(id, now);
     }
 
     pub(crate) fn on_session_timer(&mut self, id: SessionId, now: Instant) {

@@ -18,7 +18,7 @@ mod world;
 
 use std::time::Duration;
 
-use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, ChecksumMode, USED_INTERVAL};
+use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, ChecksumMode, SILENCE, USED_INTERVAL};
 use moorline_ilnp::consts::{CHECK_INTERVAL, REFUSAL_LIFETIME};
 use moorline_ilnp::{NonceLen, NonceMode};
 use moorline_types::DropReason;
@@ -356,9 +356,9 @@ fn a_session_leaves_a_locator_that_fails_without_a_word_and_stays_away() {
     }
 }
 
-/// Longest time on a silent path: the plane reports the use, the question goes out up to four times, three of them in
-/// vain, and the host tells the move.
-const SILENT: Duration = Duration::from_secs(USED_INTERVAL.as_secs() + 3);
+/// Longest time on a silent path: the plane reports the silence, the question goes out up to four times, three of them in
+/// vain, and the host tells the move. A message of this may get lost.
+const SILENT: Duration = Duration::from_millis(SILENCE.as_millis() as u64 + 2500);
 
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#7-1 rfc6744#8-1 (test)
 #[test]

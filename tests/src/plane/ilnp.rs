@@ -157,6 +157,9 @@ pub enum ReportText {
         session: u32,
         at: u64,
     },
+    Silent {
+        session: u32,
+    },
     NoRoom {
         session: u32,
     },
@@ -296,6 +299,7 @@ impl From<&ReportText> for Report {
             ReportText::Used { session, at } => {
                 Self::Used { session: SessionId(*session), at: Instant::from_nanos(*at) }
             }
+            ReportText::Silent { session } => Self::Silent { session: SessionId(*session) },
             ReportText::NoRoom { session } => Self::NoRoom { session: SessionId(*session) },
         }
     }

@@ -124,6 +124,7 @@ pub(crate) fn report(raw: &types::ilnp_report) -> Option<Report> {
         types::ilnp_report_kind::ILNP_USED => {
             Some(Report::Used { session, at: Instant::from_nanos(raw.at) })
         }
+        types::ilnp_report_kind::ILNP_SILENT => Some(Report::Silent { session }),
         types::ilnp_report_kind::ILNP_NO_ROOM => Some(Report::NoRoom { session }),
         _ => None,
     }

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 use std::vec::Vec;
 
-use moorline_datapath::ilnp::{Report, USED_INTERVAL};
+use moorline_datapath::ilnp::{Report, SILENCE, USED_INTERVAL};
 use moorline_types::{Ilv, L64};
 
 use super::duo::{Duo, is_question};
@@ -454,6 +454,29 @@ fn until_works(net: &mut Net) -> u64 {
             is_back(net, second)
         })
         .expect("the session works")
+}
+
+/// A data plane says that nothing comes any more, 500 ms after the packet that got no answer.
+#[test]
+fn a_session_that_falls_silent_uses_another_path_within_a_second() {
+    let mut net = Net::new();
+    // Questions have been answered lately, so no report of use asks again.
+    net.send(0, USED_INTERVAL);
+    net.run(Duration::from_secs(1));
+    let since = net.duo.now;
+    net.kill(ilv(0).l64);
+    net.run(SILENCE);
+    assert!(!net.works(0));
+    let session = net.duo.entry(0).id;
+    net.duo.report(0, Report::Silent { session });
+    while !net.works(0) {
+        net.run(Duration::from_millis(10));
+        assert!(
+            net.duo.now.since(since) <= Duration::from_secs(1),
+            "{:?}",
+            net.duo.now.since(since)
+        );
+    }
 }
 
 /// The first ISP has failed, the session has moved to the second one, and all paths fail for a while. The daemon starts

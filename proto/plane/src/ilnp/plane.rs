@@ -11,7 +11,8 @@ use core::convert::Infallible;
 
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{
-    ChecksumMode, MAX_SESSIONS, Report, SessionEntry, Sockets, USED_INTERVAL, Update, Wanted,
+    ChecksumMode, MAX_SESSIONS, Report, SILENCE, SessionEntry, Sockets, USED_INTERVAL, Update,
+    Wanted,
 };
 use moorline_index::{Class, Ilcc};
 use moorline_types::{DropCounters, DropReason, IlvPair, Instant, L64, Nid, SessionId};
@@ -95,6 +96,7 @@ pub(super) struct Flow {
     used: Option<Instant>,
     /// Time when a packet of the correspondent last came, was first missed, or was last reported as missing.
     heard: Option<Instant>,
+    waits: Option<Waits>,
     /// Whether a packet with our nonce has left since the correspondent has had the session. From then on, packets
     /// that we send without a nonce have the checksum of the session.
     has_sent: bool,
@@ -203,6 +205,7 @@ impl Plane {
                 entry: entry.clone(),
                 used: None,
                 heard: None,
+                waits: None,
                 has_sent: entry.has_told(),
                 has_come: entry.settled,
             };
@@ -222,6 +225,14 @@ impl Plane {
         }
     }
 
+    fn note_sent(&mut self, slot: SessionId, now: Instant) {
+        self.note_used(slot, now);
+        let Some(flow) = self.sessions.get_mut(slot) else { return };
+        if flow.note_sent(now) {
+            self.reports.push(Report::Silent { session: flow.entry.id });
+        }
+    }
+
     fn note_used(&mut self, slot: SessionId, now: Instant) {
         let Some(flow) = self.sessions.get_mut(slot) else { return };
         if flow.used.is_none_or(|used| now.since(used) >= USED_INTERVAL) {
@@ -229,6 +240,32 @@ impl Plane {
             self.reports.push(Report::Used { session: flow.entry.id, at: now });
         }
     }
+}
+
+impl Flow {
+    /// A packet leaves. Only a correspondent that has sent lately is expected to send. Returns whether to report that it
+    /// is silent.
+    fn note_sent(&mut self, now: Instant) -> bool {
+        let Some(heard) = self.heard else { return false };
+        if let Some(waits) = self.waits.as_mut().filter(|waits| waits.since > heard) {
+            let is_silent = !waits.is_told && now.since(waits.since) >= SILENCE;
+            waits.is_told |= is_silent;
+            return is_silent;
+        }
+        if now > heard && now.since(heard) < USED_INTERVAL {
+            self.waits = Some(Waits { since: now, is_told: false });
+        }
+        false
+    }
+}
+
+/// A wait for an answer. A packet that comes ends it.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    /// When the first packet left after the last one that came.
+    since: Instant,
+    /// Whether the silence has been reported.
+    is_told: bool,
 }
 
 impl datapath::Plane for Plane {

@@ -37,6 +37,23 @@ fn a_connection_survives_the_isp_that_carries_it_by_its_session() {
     }
 }
 
+/// A retransmission of TCP says that nothing comes any more, and three questions get no answer. Their pauses are 500 ms and
+/// twice as long each time, because the round-trip time is not known.
+#[test]
+fn a_session_leaves_an_isp_that_drops_everything_within_seconds() {
+    for seed in 0..8 {
+        let mut lab = Lab::new(&plan(seed), &with_ilnp(), seed);
+        lab.run_until_ready();
+        lab.begin_transfer(1_000_000);
+        lab.run_until_received(200_000 + seed * 20_000);
+        let cut_at = lab.world.now();
+        lab.world.set_alive(0, false);
+        lab.run_until_complete(Duration::from_secs(60));
+        let moved_at = (0..2).filter_map(|host| lab.moved_at(host)).min().expect("a move");
+        assert!(moved_at.since(cut_at) < LONGEST_SILENCE, "seed {seed}: {moved_at:?} {cut_at:?}");
+    }
+}
+
 #[test]
 fn a_connection_survives_one_isp_after_the_other_by_its_session() {
     let mut lab = Lab::new(&Plan::default(), &with_ilnp(), 3);
@@ -294,3 +311,6 @@ fn state_of(lab: &Lab, address: Ipv6Addr) -> Option<State> {
     let mut wires = lab.world.host(0).stack().wires();
     wires.find_map(|wire| wire.addresses().find(|own| own.address == address)).map(|own| own.state)
 }
+
+/// Longest time from the failure of an ISP to the move of a session with TCP.
+const LONGEST_SILENCE: Duration = Duration::from_secs(6);

@@ -28,9 +28,9 @@ fn lose_router(layout: Layout, mut config: Config) -> Lab {
 #[test]
 fn a_dead_router_moves_the_connection_before_the_send_timeout() {
     let layouts = [Layout::OneLink, Layout::LinkPerIsp];
-    let both = layouts.into_iter().flat_map(|layout| [(layout, config()), (layout, with_ilnp())]);
-    for (layout, config) in both {
-        let mut lab = lose_router(layout, config);
+    let both = layouts.into_iter().flat_map(|layout| [(layout, false), (layout, true)]);
+    for (layout, has_ilnp) in both {
+        let mut lab = lose_router(layout, if has_ilnp { with_ilnp() } else { config() });
         let lost_at = lab.world.now();
         lab.run_until_complete(Duration::from_secs(60));
         let pause = lab.transfer().pause();
@@ -38,7 +38,8 @@ fn a_dead_router_moves_the_connection_before_the_send_timeout() {
         let took = pause.to.since(lost_at);
         assert!(took < SEND_TIMEOUT, "{layout:?}: {took:?}");
         let told = |event: &Event| matches!(event, Event::RouterUnreachable(..));
-        assert!(lab.events[0].iter().any(told), "{layout:?}");
+        // A session may notice first that nothing comes, and then nothing leaves by the router any more.
+        assert!(has_ilnp || lab.events[0].iter().any(told), "{layout:?}");
         assert!(!lab.events[1].iter().any(told), "{layout:?}: the routers of host 1 answer");
     }
 }

@@ -15,12 +15,13 @@ fn flooded(traffic: IlnpTraffic, plain: bool, seed: u64) -> IlnpOutcome {
     run(&plan)
 }
 
-/// Shows what the attack draws from a host without the rule of decision 192.
+/// Shows what the attack draws from a host without the rule of decision 192. The pretender itself asks what has become of
+/// the answers, which counts as sent.
 #[test]
 fn a_third_party_gets_many_times_what_came_from_a_node_that_follows_each_locator_update() {
     let outcome = flooded(IlnpTraffic::Segments, true, 1);
     let (sent, got) = (outcome.pretender_sent, outcome.third_party_got);
-    assert!(got > 10 * sent, "{got} octets for {sent}");
+    assert!(got > 5 * sent, "{got} octets for {sent}");
 }
 
 #[test]

@@ -338,6 +338,7 @@ impl Both {
             Report::Learned { .. } => "learned",
             Report::Authenticated { .. } => "authenticated",
             Report::Used { .. } => "used",
+            Report::Silent { .. } => "silent",
             Report::NoRoom { .. } => "no room",
         };
         reports.iter().map(name).collect()

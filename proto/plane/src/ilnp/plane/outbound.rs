@@ -37,7 +37,7 @@ impl Plane {
             self.consider(pair, &upper, (Origin::Here, None), at);
             return Ok(Outbound::Pass);
         };
-        self.note_used(slot, at.now);
+        self.note_sent(slot, at.now);
         let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
         let Flow { entry, has_sent, has_come, .. } = flow;
         let wire = entry.wire_pair();
