@@ -17,6 +17,8 @@ pub(crate) struct Network {
     ports: BTreeMap<Port, PortState>,
     /// Whether the uplinks to an ISP are on one link.
     are_neighbors: bool,
+    /// Destinations to which the rules of each host keep moved pairs on their own links.
+    detours: BTreeMap<usize, BTreeSet<Prefix>>,
     addresses: BTreeMap<Ipv6Addr, Address>,
     /// Addresses that a host has for ILNP sessions alone, beside its own.
     guests: BTreeMap<Ipv6Addr, Address>,
@@ -80,6 +82,7 @@ impl Network {
         Self {
             ports,
             are_neighbors: plan.neighbors,
+            detours: BTreeMap::new(),
             addresses: BTreeMap::new(),
             guests: BTreeMap::new(),
             cut_paths: BTreeSet::new(),
@@ -182,11 +185,21 @@ impl Network {
         ports.find(|(_, state)| state.plan.isp == isp).map(|(port, _)| *port)
     }
 
-    /// The uplink by which packets of an uplink's addresses leave. Packets to a neighbor leave by the common link: moved
-    /// payload only from an address of that link, and packets that follow the routes of the host from any address.
-    fn exit(&self, from: Port, to: Port, follows_routes: bool) -> Option<Port> {
+    /// Sets the destinations to which the rules of a host keep moved pairs on their own links.
+    pub(crate) fn set_detours(&mut self, host: usize, detours: BTreeSet<Prefix>) {
+        self.detours.insert(host, detours);
+    }
+
+    /// The uplink by which packets of an uplink's addresses leave to an address of another uplink. Packets to a neighbor
+    /// leave by the common link: moved payload only from an address of that link, and packets that follow the routes of
+    /// the host from any address. On a detour packets from addresses of another link leave by their own link.
+    fn exit(&self, from: Port, (to, at): (Port, Ipv6Addr), follows_routes: bool) -> Option<Port> {
+        let detours = self.detours.get(&from.host).into_iter().flatten();
+        let is_detour = detours.into_iter().any(|prefix| prefix.contains(at));
         let by = self.on_link_of(from.host, to).filter(|by| {
-            self.are_neighbors && self.ports.get(by).is_some_and(|state| state.has_carrier)
+            self.are_neighbors
+                && (*by == from || !is_detour)
+                && self.ports.get(by).is_some_and(|state| state.has_carrier)
         });
         match by {
             Some(by) => Some(by).filter(|by| follows_routes || *by == from),
@@ -252,7 +265,7 @@ impl Network {
         else {
             return false;
         };
-        let exit = self.exit(source, destination, follows_routes);
+        let exit = self.exit(source, (destination, to), follows_routes);
         let Some((source, sender)) = exit.and_then(|exit| Some((exit, self.ports.get(&exit)?)))
         else {
             return false;

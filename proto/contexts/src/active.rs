@@ -125,16 +125,13 @@ impl Contexts {
         }
     }
 
-    /// Whether payload takes the ULIDs although REAP has another pair: this host can send from neither locator any
-    /// more, and the peer's ULID is on the link of our ULID, or behind a router of that link.
+    /// Whether payload takes the ULIDs although REAP has another pair: this host cannot send by that pair any more, no
+    /// other pair has answered yet, and the peer's ULID is on the link of our ULID, or behind a router of that link.
     fn falls_back(&self, ulids: UlidPair, current: LocatorPair) -> bool {
-        let is_usable = |local| self.usable.contains(&local);
-        !is_usable(current.local)
-            && !is_usable(ulids.local.as_locator())
-            && self.routes.lead(ulids.as_locators())
+        !self.can_send_by(current) && self.routes.lead(ulids.as_locators())
     }
 
-    /// Whether payload of a moved context takes its ULIDs, because no locator of ours is left.
+    /// Whether payload of a moved context takes its ULIDs, because this host cannot send by the current pair.
     #[must_use]
     pub fn sends_by_ulids(&self, id: ContextId) -> bool {
         let current = self.active.get(&id).map(|active| active.reap.current_pair());

@@ -13,7 +13,7 @@ use crate::active::{self, Active};
 use crate::asked::Request;
 use crate::control;
 use crate::event::{Cause, Event, EventKind, Removal};
-use crate::machine::{Contexts, is_ours_now};
+use crate::machine::{Contexts, is_beside, is_ours_now};
 use crate::reply::Reply;
 
 /// Executes the decisions of context establishment and reachability detection.
@@ -39,7 +39,7 @@ impl Contexts {
                 (locators, Some(id))
             }
         };
-        if !self.may_send_from(locators.local) {
+        if !self.may_send_by(locators) {
             return;
         }
         if let (Some(id), Message::UpdateRequest(request)) = (context, message) {
@@ -68,15 +68,15 @@ impl Contexts {
     fn way_of(&self, id: ContextId) -> Option<LocatorPair> {
         let active = self.active.get(&id)?;
         let current = active.reap.current_pair();
-        let is_there = self.may_send_from(current.local);
+        let is_there = self.may_send_by(current);
         if is_there && active.reap.state() == reap::State::Operational {
             return Some(current);
         }
         let established = self.shim6.context(id)?.established()?;
-        let own = established.told().iter().filter(|local| self.usable.contains(local));
+        let own = established.told().iter();
         let peers = &established.peer.locators;
         let pairs = own.flat_map(|&local| peers.iter().map(move |&p| LocatorPair::new(local, p)));
-        let mut pairs: Vec<_> = pairs.collect();
+        let mut pairs: Vec<_> = pairs.filter(|pair| self.can_send_by(*pair)).collect();
         pairs.sort_by_key(|pair| {
             (pair.peer != current.peer, pair.peer, established.local_locators.contains(&pair.local))
         });
@@ -175,15 +175,17 @@ impl Contexts {
         self.hint(id, now);
         let Some(context) = self.shim6.context(id) else { return };
         let Some(established) = context.established() else { return };
+        let (ulids, known) = (context.key.ulids, established.local_locators.clone());
+        let peer = established.peer.locators.clone();
+        let local = self.local_toward(&known, &peer);
+        let unrouted = self.unrouted(ulids, &local, &peer);
+        let current = self.active.get(&id).map(|active| active.reap.current_pair());
+        // The link of the current pair has lost its default route, and leads to another locator of the peer.
+        let is_stranded =
+            current.is_some_and(|pair| local.contains(&pair.local) && !self.can_send_by(pair));
+        let context = self.shim6.context(id);
+        let Some(established) = context.and_then(shim6::Context::established) else { return };
         let peer = &established.peer;
-        let (known, local) = &mut self.usable_of;
-        if !known.is_shared_with(&established.local_locators) {
-            *known = established.local_locators.clone();
-            let usable = known.iter().copied().filter(|locator| self.usable.contains(locator));
-            *local = usable.collect();
-        }
-        let local = local.clone();
-        let unrouted = self.unrouted(context.key.ulids, &local, &peer.locators);
         let Some(active) = self.active.get_mut(&id) else { return };
         let ranks: Vec<_> = if peer.has_preferences() {
             peer.locators.iter().map(|locator| rank(peer.preference_of(*locator))).collect()
@@ -193,6 +195,9 @@ impl Contexts {
         let had_ranks = active.reap.has_ranks();
         active.reap.handle_keepalive_timeout(peer.send_timeout.into());
         active.reap.handle_candidates(&local, &peer.locators, &ranks, &unrouted, now);
+        if is_stranded {
+            active.reap.handle_local_failure(now);
+        }
         if had_ranks || !ranks.is_empty() {
             self.go_home(id, now);
         }
@@ -260,7 +265,8 @@ impl Contexts {
                 }
             }
             let Some(transmit) = active.reap.poll_transmit() else { return };
-            if !is_ours_now(&self.usable, &self.gone, &self.shim6, transmit.pair.local) {
+            let is_ours = is_ours_now(&self.usable, &self.gone, &self.shim6, transmit.pair.local);
+            if !is_ours && !is_beside(&self.beside, &self.routes, transmit.pair) {
                 continue;
             }
             let message = control::reap_message(established.peer_tag, transmit.message);

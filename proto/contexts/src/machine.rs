@@ -1,4 +1,4 @@
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -48,6 +48,8 @@ pub struct Contexts {
     pub(crate) digest: SipHasher13,
     pub(crate) usable: Vec<Locator>,
     pub(crate) routes: LocalRoutes,
+    /// Our addresses that reach neighbors and nobody else: addresses of links without a default route.
+    pub(crate) beside: Vec<Locator>,
     /// Whether the contexts do not know of the routes yet.
     is_rerouted: bool,
     /// Locators that were usable and no longer are, the oldest first.
@@ -111,6 +113,7 @@ impl Contexts {
             digest,
             usable: Vec::new(),
             routes: LocalRoutes::default(),
+            beside: Vec::new(),
             is_rerouted: false,
             gone: VecDeque::new(),
             deprecated: Vec::new(),
@@ -137,6 +140,7 @@ impl Contexts {
     pub fn set_routes(&mut self, routes: LocalRoutes) -> bool {
         self.is_rerouted |= self.routes != routes;
         self.routes = routes;
+        self.note_beside();
         self.is_rerouted
     }
 
@@ -153,6 +157,13 @@ impl Contexts {
         let mut locators = peers.flat_map(|established| &*established.peer.locators);
         locators.any(|peer| prefixes.iter().any(|prefix| prefix.contains(peer.0)))
             || self.waiting.has_peers_in(prefixes)
+    }
+
+    /// Whether the peer of a context has been told this locator of ours.
+    #[must_use]
+    pub fn is_named(&self, own: Locator) -> bool {
+        let mut known = self.shim6.contexts().filter_map(shim6::Context::established);
+        known.any(|established| established.local_locators.contains(&own))
     }
 
     /// Sets our addresses, at the start and whenever an address comes, goes, or its uplink fails. If the current
@@ -213,6 +224,7 @@ impl Contexts {
         let before = core::mem::replace(&mut self.usable, usable.to_vec());
         self.gone.retain(|locator| !usable.contains(locator));
         self.note_gone(before);
+        self.note_beside();
         self.usable_of = <(Locators, Locators)>::default();
         true
     }
@@ -227,13 +239,43 @@ impl Contexts {
         self.gone.drain(..self.gone.len().saturating_sub(MAX_GONE));
     }
 
-    /// Whether a packet may leave with this source.
-    pub(crate) fn may_send_from(&self, local: Locator) -> bool {
-        is_ours_now(&self.usable, &self.gone, &self.shim6, local)
+    /// Notes our addresses that reach neighbors and nobody else.
+    fn note_beside(&mut self) {
+        let led = self.routes.0.iter().flat_map(|(_, own)| own);
+        let beside: BTreeSet<_> = led.filter(|own| !self.usable.contains(own)).copied().collect();
+        self.beside = beside.into_iter().collect();
     }
 
-    /// Pairs of these locators whose packets would leave by another link than that of their source. The ULIDs are never
-    /// such a pair, because this host adds no route for packets between them.
+    /// Whether a packet may leave by this pair.
+    pub(crate) fn may_send_by(&self, pair: LocatorPair) -> bool {
+        is_ours_now(&self.usable, &self.gone, &self.shim6, pair.local)
+            || is_beside(&self.beside, &self.routes, pair)
+    }
+
+    /// Whether this host can send by a pair: our address is usable, or a specific route of its link leads to the peer.
+    pub(crate) fn can_send_by(&self, pair: LocatorPair) -> bool {
+        self.usable.contains(&pair.local) || is_beside(&self.beside, &self.routes, pair)
+    }
+
+    /// The locators of ours from which this host can send to a peer.
+    pub(crate) fn local_toward(&mut self, known: &Locators, peer: &[Locator]) -> Locators {
+        let (last, usable) = &mut self.usable_of;
+        if !last.is_shared_with(known) {
+            *last = known.clone();
+            let usable_now = known.iter().copied().filter(|own| self.usable.contains(own));
+            *usable = usable_now.collect();
+        }
+        let usable = usable.clone();
+        if self.beside.is_empty() {
+            return usable;
+        }
+        let reaches =
+            |own: &Locator| peer.iter().any(|peer| self.can_send_by(LocatorPair::new(*own, *peer)));
+        known.iter().copied().filter(reaches).collect()
+    }
+
+    /// Pairs of these locators whose packets would not leave, or would leave by another link than that of their source.
+    /// The second never holds for the ULIDs, because this host adds no route for packets between them.
     pub(crate) fn unrouted(
         &self,
         ulids: UlidPair,
@@ -241,7 +283,8 @@ impl Contexts {
         peer: &[Locator],
     ) -> Vec<LocatorPair> {
         let pairs = local.iter().flat_map(|&l| peer.iter().map(move |&p| LocatorPair::new(l, p)));
-        pairs.filter(|pair| !self.is_routed(ulids, *pair)).collect()
+        let goes = |pair: &LocatorPair| self.can_send_by(*pair) && self.is_routed(ulids, *pair);
+        pairs.filter(|pair| !goes(pair)).collect()
     }
 
     pub(crate) fn is_routed(&self, ulids: UlidPair, pair: LocatorPair) -> bool {
@@ -399,6 +442,12 @@ pub(crate) fn is_ours_now(
     local: Locator,
 ) -> bool {
     usable.contains(&local) || !gone.contains(&local) && !shim6.is_provable(local.as_ulid())
+}
+
+/// Whether the peer of a pair is a neighbor on the link of our address, or behind a router of that link, and the link has
+/// no default route.
+pub(crate) fn is_beside(beside: &[Locator], routes: &LocalRoutes, pair: LocatorPair) -> bool {
+    beside.contains(&pair.local) && routes.lead(pair)
 }
 
 /// Limit of the gone addresses that the machine remembers. A laptop that roams gets a new address now and then.

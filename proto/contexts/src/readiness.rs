@@ -223,9 +223,7 @@ impl Contexts {
         let current = active.reap.current_pair();
         let is_renewing = context.state() == shim6::State::I2bisSent;
         Some(match active.reap.standby_state(now) {
-            Standby::None if !self.usable.contains(&current.local) => {
-                Readiness::Cannot(Reason::AddressGone)
-            }
+            Standby::None if !self.can_send_by(current) => Readiness::Cannot(Reason::AddressGone),
             Standby::None if !self.shim6.is_provable(context.key.ulids.local) => {
                 Readiness::Cannot(Reason::OwnUnproven)
             }

@@ -80,7 +80,7 @@ impl Contexts {
         }
         let current = self.active.get(&id)?.reap.current_pair();
         let usable = self.pairs_of(id).into_iter();
-        let usable = usable.filter(|pair| self.usable.contains(&pair.local));
+        let usable = usable.filter(|pair| self.can_send_by(*pair));
         usable.min_by_key(|pair| Reverse((self.preference(id, *pair), pair.shared_ends(current))))
     }
 

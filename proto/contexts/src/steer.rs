@@ -186,7 +186,7 @@ impl Contexts {
         let noted = |pair| self.steering.answered.get(&pair).copied();
         let view = |pair: LocatorPair| PathView {
             pair,
-            is_usable: self.usable.contains(&pair.local),
+            is_usable: self.can_send_by(pair),
             is_pending: pending == Some(pair),
             preference: self.preference(id, pair),
             answered: noted(pair).map(|(at, _)| at),
@@ -252,7 +252,7 @@ impl Contexts {
         if !established.peer.locators.contains(&pair.peer) {
             return Err(Refusal::NotThePeers(pair.peer));
         }
-        if !self.usable.contains(&pair.local) {
+        if !self.can_send_by(pair) {
             return Err(Refusal::NotUsable(pair.local));
         }
         if self.ulids(id).is_some_and(|ulids| !self.is_routed(ulids, pair)) {

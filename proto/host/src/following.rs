@@ -10,7 +10,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::{Action, Addressing, Advertisement, RETRY, SpecificRoute};
+use moorline_addresses::{Action, Addressing, Advertisement, RETRY, SpecificRoute, Uplink};
 use moorline_cga::LocalProof;
 use moorline_contexts::LocalState;
 use moorline_types::{Instant, Locator, Retry};
@@ -257,13 +257,24 @@ impl Host {
         places.map(|places| attached.follow(Protocol::Ilnp, &places)).unwrap_or_default()
     }
 
-    /// Packets to addresses of an uplink without programs would be lost, so peers are not told these addresses.
+    /// Packets to addresses of an uplink without programs would be lost, so peers are not told these addresses. A link
+    /// without a default route counts while it leads to peers of contexts.
     fn ask_for_proof(&self) -> Vec<Effect> {
         let Some(addressing) = &self.following.addressing else { return Vec::new() };
-        let carried = self.routing.view.only_on(&self.following.attached.shim6);
+        let (view, carriers) = (&self.routing.view, &self.following.attached.shim6);
+        let mut carried = view.only_on(carriers);
+        let bare = view.bare_in_use().filter(|link| carriers.contains(&link.ifindex));
+        carried.uplinks.extend(bare.filter(|link| self.leads_to_peers(link)).cloned());
         let announced = addressing.planner.announced(&carried);
         let is_new = announced != *self.following.proof.addresses();
         is_new.then_some(Effect::Sign(announced)).into_iter().collect()
+    }
+
+    /// Whether specific routes by a link lead to peers of contexts.
+    fn leads_to_peers(&self, link: &Uplink) -> bool {
+        let by_it = self.routing.view.specific_in_force().filter(|one| one.is_by(link.ifindex));
+        let led: Vec<_> = by_it.map(|one| one.destination).collect();
+        self.shim6.has_peers_in(&led)
     }
 
     /// Takes new addresses of the view into use: rules, programs and a proof exist for them. Addresses of interfaces
@@ -275,6 +286,7 @@ impl Host {
             self.routing.gained_at = Some(now);
         }
         let proof = self.following.proof.clone();
+        self.shim6.set_routes(self.routing.local_routes());
         self.shim6.handle_local(&LocalState { proof, usable }, now);
         Vec::from([Effect::FollowPathRules])
     }

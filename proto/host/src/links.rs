@@ -19,7 +19,7 @@ use crate::effect::{Effect, SessionAddress};
 use crate::host::Host;
 use crate::known::KnownSession;
 use crate::node::{LocatorRule, Node, Seen, node};
-use crate::routing::Routing;
+use crate::routing::{Routing, named_on_bare};
 
 /// Inputs about links.
 impl Host {
@@ -33,6 +33,8 @@ impl Host {
         self.routing.note_bare(&view);
         view.in_use = mem::take(&mut self.routing.view.in_use);
         view.in_use.extend(self.routing.told());
+        let named: Vec<_> = named_on_bare(&view, &self.shim6).collect();
+        view.in_use.extend(named);
         let before = self.routing.followed();
         (self.routing.view, self.routing.view_at) = (view, Some(now));
         self.note_detours(&before);
@@ -43,8 +45,7 @@ impl Host {
         let usable = self.routing.usable();
         let lost = self.shim6.usable().iter().filter(|own| !usable.contains(own));
         let lost: Vec<_> = lost.copied().collect();
-        self.shim6.set_routes(routes);
-        if !lost.is_empty() {
+        if self.shim6.set_routes(routes) || !lost.is_empty() {
             self.shim6.handle_lost(&lost, now);
         }
         if self.routing.carriers.is_none() {

@@ -57,21 +57,29 @@ pub(crate) struct Routing {
 impl Routing {
     /// Addresses that packets can leave from: packets back to them meet the data plane.
     pub(crate) fn usable(&self) -> Vec<Locator> {
-        let carriers = self.carriers.as_ref().map(|carriers| &carriers.shim6);
-        let carries = |ifindex| carriers.is_none_or(|all| all.contains(ifindex));
         let uplinks = self.view.uplinks.iter();
-        let addresses = uplinks.filter(|uplink| uplink.carrier && carries(&uplink.ifindex));
+        let addresses = uplinks.filter(|uplink| uplink.carrier && self.carries_shim6(uplink));
         let addresses = addresses.flat_map(|uplink| &uplink.addresses);
         let usable = addresses.filter(|own| own.flags.is_usable());
         usable.map(|own| Locator(own.address)).collect()
+    }
+
+    fn carries_shim6(&self, link: &Uplink) -> bool {
+        self.carriers.as_ref().is_none_or(|carriers| carriers.shim6.contains(&link.ifindex))
     }
 
     /// Our addresses that reach a destination by their own link, for each destination. Nothing is known about a
     /// destination whose route leads by an interface outside these links, for example of a VPN, or by several
     /// interfaces. A neighbor on a link of ours without a default route is none on another link: no address of another
     /// link reaches it. A route by a link without a carrier leads nowhere. If the host has too many routes to know them
-    /// all, none counts.
+    /// all, none counts. Packets back to an address of a link without the programs of Shim6 would be lost, so no such
+    /// address counts.
     pub(crate) fn local_routes(&self) -> LocalRoutes {
+        self.routes_of(|link| self.carries_shim6(link))
+    }
+
+    /// The routes from addresses of the links that carry programs.
+    fn routes_of(&self, carries: impl Fn(&Uplink) -> bool) -> LocalRoutes {
         let HostView { uplinks, specific, bare, .. } = &self.view;
         if specific.len() > MAX_SPECIFIC {
             return LocalRoutes::default();
@@ -92,9 +100,9 @@ impl Routing {
                 let is_none = ours.clone().next().is_none();
                 is_none || ours.any(|route| route.is_by(link.ifindex))
             };
-            let all =
-                links.iter().flat_map(|link| link.addresses.iter().map(move |own| (link, own)));
-            let led = all.filter(|(link, own)| is_led(link, own.address));
+            let links = links.iter().filter(|link| carries(link));
+            let all = links.flat_map(|link| link.addresses.iter().map(move |own| (link, own)));
+            let led = all.filter(|(link, own)| own.flags.is_usable() && is_led(link, own.address));
             (to, led.map(|(_, own)| Locator(own.address)).collect())
         };
         let specific: Vec<_> = self.view.specific_in_force().collect();
@@ -106,7 +114,7 @@ impl Routing {
     /// [`local_routes`](Self::local_routes) for sessions. Sessions may use locators of links without a default route.
     /// These reach only destinations of specific routes.
     pub(crate) fn session_routes(&self) -> LocalRoutes {
-        let mut routes = self.local_routes();
+        let mut routes = self.routes_of(|_| true);
         if !routes.0.is_empty() && self.view.bare_in_use().next().is_some() {
             let with_default = self.view.uplinks.iter().flat_map(|uplink| &uplink.addresses);
             let with_default = with_default.map(|own| Locator(own.address)).collect();
@@ -123,7 +131,7 @@ impl Routing {
     }
 
     /// Addresses of ours that are ULIDs or locators of contexts and sessions, also of contexts that wait to be taken
-    /// over, and the [`told`](Self::told) ones.
+    /// over, and the addresses to which peers may send: the [`told`](Self::told) ones, and those of [`named_on_bare`].
     pub(crate) fn in_use(&self, shim6: &Contexts) -> BTreeSet<Ipv6Addr> {
         let established = shim6.contexts().filter_map(|context| {
             let established = context.established?;
@@ -140,6 +148,7 @@ impl Routing {
             .chain(of_waiting)
             .chain(self.sessions.iter().flat_map(of_session))
             .chain(self.told())
+            .chain(named_on_bare(&self.view, shim6))
             .collect()
     }
 
@@ -191,16 +200,22 @@ impl Routing {
         self.kept.contains(&ulid) && !self.is_on_uplink(ulid.0)
     }
 
-    /// Whether an uplink has this address, also for sessions alone.
+    /// Whether an uplink, or a link in use that has lost its default route, has this address, also for sessions alone.
     pub(crate) fn is_on_uplink(&self, address: Ipv6Addr) -> bool {
-        self.view.uplink_of(address).is_some() || self.session_addresses.has(address)
+        self.link_of(address).is_some() || self.session_addresses.has(address)
+    }
+
+    /// The uplink with this address, or the link in use that has lost its default route.
+    fn link_of(&self, address: Ipv6Addr) -> Option<&Uplink> {
+        let bare = || self.view.bare_in_use().find(|link| link.has(address));
+        self.view.uplink_of(address).or_else(bare)
     }
 
     /// The next hop of moved packets with these locators. A neighbor needs no router. `None` if the packets are not
     /// to be routed directly: there is no router, no carrier, or the uplink lacks an ability of the segmentation
     /// path.
     fn next_hop(&self, wire: LocatorPair) -> Option<NextHop> {
-        let uplink = self.view.uplink_of(wire.local.0)?;
+        let uplink = self.link_of(wire.local.0)?;
         let is_able = uplink.carrier && self.takes_moved.contains(&uplink.ifindex);
         let specific = self.view.specific_hop(uplink, wire.local.0, wire.peer.0);
         specific.or_else(|| uplink.next_hop(wire.local.0)).filter(|_| is_able)
@@ -220,7 +235,7 @@ impl Routing {
             let ifindex = self.uplink_of_locator(source);
             all().find(|uplink| uplink.ifindex == ifindex)
         };
-        let uplink = self.view.uplink_of(source).or_else(of_locator)?;
+        let uplink = self.link_of(source).or_else(of_locator)?;
         Some(uplink.mtu.max(MIN_MTU))
     }
 
@@ -242,7 +257,7 @@ impl Routing {
         if !self.routes.is_direct(ulids) {
             return 0;
         }
-        self.view.uplink_of(locators.local.0).map_or(0, |uplink| uplink.ifindex)
+        self.link_of(locators.local.0).map_or(0, |link| link.ifindex)
     }
 
     /// The route of a moved context.
@@ -352,4 +367,10 @@ impl Routing {
         let bare_tcp_mtu = route.bare_tcp_mtu.map(|_| path_mtu);
         Some(MovedRoute { mtu, bare_tcp_mtu, ..route })
     }
+}
+
+/// Addresses on links without a default route that peers of contexts have been told. A peer may send to each of them.
+pub(crate) fn named_on_bare(view: &HostView, shim6: &Contexts) -> impl Iterator<Item = Ipv6Addr> {
+    let own = view.bare.iter().flat_map(|link| &link.addresses).map(|own| own.address);
+    own.filter(|own| shim6.is_named(Locator(*own)))
 }

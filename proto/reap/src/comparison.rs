@@ -100,17 +100,17 @@ struct Tally {
 }
 
 impl Comparison {
-    /// Begins a comparison. `patience`: how long the last answers of a part may take.
+    /// Makes a comparison that begins at `at`. `patience`: how long the last answers of a part may take.
     pub(crate) fn new(
         other: LocatorPair,
         purpose: Purpose,
         patience: Duration,
-        now: Instant,
+        at: Instant,
     ) -> Self {
         Self {
             other,
             purpose,
-            next: now,
+            next: at,
             patience: patience.min(MAX_PATIENCE),
             sent: Vec::new(),
             postponed: 0,
@@ -119,6 +119,11 @@ impl Comparison {
             by_current: Tally::default(),
             by_other: Tally::default(),
         }
+    }
+
+    /// Whether checks have left.
+    pub(crate) fn has_begun(&self) -> bool {
+        !self.sent.is_empty()
     }
 
     /// When the last checks of the comparison were sent.
@@ -197,12 +202,27 @@ impl Comparison {
         if self.purpose == Purpose::AfterFailure { lost & !before } else { 0 }
     }
 
-    /// Decides at the end of a part. `None`: another part follows.
-    fn judge(&self, floor: Option<Duration>) -> Option<Outcome> {
+    fn losses(&self) -> Losses {
         let counted = self.counted();
-        let sent = counted.count_ones();
         let lost = |tally: Tally| (counted & !tally.answered).count_ones();
         let (current, other) = (lost(self.by_current), lost(self.by_other));
+        Losses { sent: counted.count_ones(), current, other }
+    }
+
+    /// Whether the current pair has lost one check in ten, at least.
+    pub(crate) fn is_current_bad(&self) -> bool {
+        self.losses().is_current_bad()
+    }
+
+    /// Whether both pairs are bad, and the current one does not lose much more than the other one.
+    pub(crate) fn are_both_bad(&self) -> bool {
+        let losses = self.losses();
+        losses.is_current_bad() && !losses.is_other_better()
+    }
+
+    /// Decides at the end of a part. `None`: another part follows.
+    fn judge(&self, floor: Option<Duration>) -> Option<Outcome> {
+        let Losses { sent, current, other } = self.losses();
         let floor = [floor, self.by_current.least].into_iter().flatten().min();
         // A pair without an answer is no better, however bad the current pair is. After a failure it may be silent again.
         let is_after_failure = self.purpose == Purpose::AfterFailure;
@@ -216,7 +236,7 @@ impl Comparison {
             Purpose::Leave => {
                 let is_slow = is_as_good && floor.is_some_and(|floor| is_much_slower(floor, least));
                 let outcome = if is_slow { Outcome::Leave(Cause::Slow) } else { Outcome::Stay };
-                (outcome, is_slow || current >= other * 2 + sent / MORE_LOST)
+                (outcome, is_slow || self.losses().is_other_better())
             }
             Purpose::AfterFailure => {
                 let is_slow = floor.is_some_and(|floor| is_much_slower(floor, least));
@@ -237,6 +257,24 @@ impl Comparison {
         };
         let is_final = self.sent.len() >= self.purpose.parts() * PART;
         (is_final || !is_open).then_some(outcome)
+    }
+}
+
+/// Checks that count, and how many of them each pair has lost.
+#[derive(Clone, Copy, Debug)]
+struct Losses {
+    sent: u32,
+    current: u32,
+    other: u32,
+}
+
+impl Losses {
+    const fn is_current_bad(self) -> bool {
+        self.current > 0 && self.current >= self.sent / MORE_LOST
+    }
+
+    const fn is_other_better(self) -> bool {
+        self.current >= self.other * 2 + self.sent / MORE_LOST
     }
 }
 

@@ -18,7 +18,7 @@ mod wait;
 
 use flight::CHECK_LIFETIME;
 pub(crate) use flight::{Check, Flight};
-use past::Past;
+pub(crate) use past::Past;
 pub(crate) use rtt::Rtt;
 pub(crate) use trial::{Suspicion, Trial};
 pub(crate) use wait::Wait;

@@ -3,13 +3,19 @@
 
 use std::time::Duration;
 
-use super::seconds;
+use super::{first_seed, seconds, setting};
 use crate::plan::{Addresses, Change, Kind, Link, Pace, Plan, Port, Uplink, What, Workload};
 use crate::rng::Rng;
 use crate::{Outcome, Pause, run, run_many, trace};
 
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Protocol {
+    Shim6,
+    Ilnp,
+}
+
 /// The two hosts, with traffic by the first link from either host, one way or both ways.
-fn hosts(rng: &mut Rng) -> Plan {
+fn hosts(rng: &mut Rng, protocol: Protocol) -> Plan {
     let millis = Duration::from_millis;
     let pace = Pace { octets: 100 + rng.index(900), interval: millis(10 + rng.below(40)) };
     let kinds = [
@@ -21,11 +27,16 @@ fn hosts(rng: &mut Rng) -> Plan {
     let kind = kinds[rng.index(kinds.len())];
     let jitter = rng.pick(&[0, 0, 3, 20]).unwrap_or(0);
     let link = Link { jitter: millis(jitter), ..Link::clean(millis(1 + rng.below(10))) };
-    let mut plan = Plan::pair(SEND_TIMEOUT).with_ilnp(u64::MAX);
+    let mut plan = Plan::pair(SEND_TIMEOUT);
+    if protocol == Protocol::Ilnp {
+        plan = plan.with_ilnp(u64::MAX);
+    }
     for host in &mut plan.hosts {
         host.uplinks = (0..2).map(|isp| Uplink::symmetric(isp, link)).collect();
+        // Peers of a context verify each locator.
         let kinds = [Addresses::Hba, Addresses::Cga, Addresses::OneIdentifier];
-        host.addresses = kinds[rng.index(kinds.len())];
+        let count = if protocol == Protocol::Shim6 { 2 } else { 3 };
+        host.addresses = kinds[rng.index(count)];
         host.report_delay = millis(rng.pick(&[0, 0, 5]).unwrap_or(0));
     }
     let from = rng.index(2);
@@ -37,9 +48,9 @@ fn hosts(rng: &mut Rng) -> Plan {
 
 /// The default routes of one host, or of both, go within a moment. Meanwhile the second link may flap at one end. Then
 /// the routes come back, and either link flaps.
-fn plan(seed: u64) -> Plan {
+fn plan(seed: u64, protocol: Protocol) -> Plan {
     let mut rng = Rng::new(seed, 113);
-    let mut plan = hosts(&mut rng);
+    let mut plan = hosts(&mut rng, protocol);
     let mut at = seconds(8) + rng.duration(seconds(2));
     for _ in 0..1 + rng.below(3) {
         let both = rng.below(2) == 0;
@@ -91,7 +102,7 @@ fn longest_gap(plan: &Plan, outcome: &Outcome) -> Duration {
 #[test]
 fn traffic_that_never_begins_or_stops_for_good_has_a_gap_until_the_end() {
     for (at, gap) in [(Duration::ZERO, seconds(25)), (seconds(10), seconds(15))] {
-        let mut plan = hosts(&mut Rng::new(1, 113));
+        let mut plan = hosts(&mut Rng::new(1, 113), Protocol::Ilnp);
         plan.duration = seconds(30);
         let down = |uplink| What::CarrierDown { uplink: Port { host: 0, uplink } };
         plan.changes = [0, 1].map(|uplink| Change { at, what: down(uplink) }).into();
@@ -102,14 +113,24 @@ fn traffic_that_never_begins_or_stops_for_good_has_a_gap_until_the_end() {
 
 #[test]
 fn sessions_of_neighbors_go_on_while_default_routes_come_and_go() {
-    let first = first_seed();
+    go_on(Protocol::Ilnp);
+}
+
+#[test]
+fn contexts_of_neighbors_go_on_while_default_routes_come_and_go() {
+    go_on(Protocol::Shim6);
+}
+
+#[track_caller]
+fn go_on(protocol: Protocol) {
+    let (first, seeds) = (first_seed(), setting("MOORLINE_SEEDS").unwrap_or(SEEDS));
     let (mut with_session, mut broken) = (0, Vec::new());
     let total = run_many(
-        first..first + SEEDS,
-        |seed| run(seed, &plan(seed)),
+        first..first + seeds,
+        |seed| run(seed, &plan(seed, protocol)),
         |seed, outcome| {
             with_session += u64::from(outcome.sessions > 0);
-            let gap = longest_gap(&plan(seed), outcome);
+            let gap = longest_gap(&plan(seed, protocol), outcome);
             if !outcome.violations.is_empty() || gap > LONGEST_GAP {
                 broken.push((seed, gap, outcome.violations.first().cloned()));
             }
@@ -117,13 +138,10 @@ fn sessions_of_neighbors_go_on_while_default_routes_come_and_go() {
         },
     );
     if let Some((seed, ..)) = broken.first() {
-        panic!("{broken:?}\n{}", trace(*seed, &plan(*seed)));
+        panic!("{broken:?}\n{}", trace(*seed, &plan(*seed, protocol)));
     }
-    assert_eq!((total.seeds, with_session), (SEEDS, SEEDS));
-}
-
-fn first_seed() -> u64 {
-    std::env::var("MOORLINE_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+    let sessions = if protocol == Protocol::Ilnp { seeds } else { 0 };
+    assert_eq!((total.seeds, with_session), (seeds, sessions));
 }
 
 const SEEDS: u64 = 400;

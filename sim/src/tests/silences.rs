@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use moorline_contexts::EventKind;
-use moorline_types::{Locator, LocatorPair};
+use moorline_types::LocatorPair;
 
 use super::adaptive::{plan, sound};
-use super::seconds;
+use super::{seconds, uplink_of};
 use crate::Outcome;
 use crate::plan::{Chance, Change, Kind, Link, Pace, Plan, Uplink, What};
 use crate::rng::Rng;
@@ -41,8 +41,7 @@ fn silent(seed: u64, loss: [u32; 2]) -> (Plan, Silences) {
 
 /// Whether packets by this pair of a host get lost at random.
 fn is_lossy(pair: LocatorPair, host: usize, loss: [u32; 2]) -> bool {
-    // The sixth octet of an address ends with the number of its uplink, from one on.
-    let is_first = |locator: Locator| locator.0.octets()[5] % 16 == 1;
+    let is_first = |locator| uplink_of(locator) == 1;
     let ends = [(pair.local, loss[host]), (pair.peer, loss[1 - host])];
     ends.into_iter().any(|(locator, loss)| is_first(locator) && loss > 0)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use moorline_contexts::{Cause, Event, EventKind};
 
 use super::adaptive::{causes, crowded, plan, sound};
-use super::seconds;
+use super::{seconds, setting, uplink_of};
 use crate::plan::{Chance, Change, Kind, Link, Pace, Plan, Port, Uplink, What};
 use crate::{Outcome, Rule, Violation, run};
 
@@ -39,6 +39,30 @@ fn a_pair_that_loses_15_percent_each_way_is_left_and_not_returned_to() {
             let lossy = moves(&outcome, 0, &[Cause::Lossy]) + moves(&outcome, 1, &[Cause::Lossy]);
             let back = causes(&outcome).contains(&Cause::FailBack);
             assert!((1..=2).contains(&lossy) && !back, "{kind:?} {seed}: {:?}", causes(&outcome));
+        }
+    }
+}
+
+/// A connection across two ISPs, of which the first loses 15 % each way at either host: of the four pairs one is clean.
+#[test]
+fn a_pair_across_two_isps_is_left_for_the_pair_without_the_lossy_isp() {
+    for kind in [STREAM, Kind::Requests { pace: PACE }] {
+        for seed in 0..setting("MOORLINE_SEEDS").unwrap_or(8) {
+            let mut plan = by(kind, [link(15, 10), link(0, 10)], 20);
+            plan.hosts[1].uplinks = plan.hosts[0].uplinks.clone();
+            plan.workloads[0].to.uplink = 1;
+            let outcome = sound(seed, &plan);
+            for host in 0..2 {
+                let of_host = outcome.events.iter().filter(|told| told.host == host);
+                let moves = of_host.filter_map(|told| {
+                    let EventKind::Moved { to, .. } = told.event.kind else { return None };
+                    Some((told.at, [to.local, to.peer].map(uplink_of)))
+                });
+                let moves: Vec<_> = moves.collect();
+                let is_left = moves.last().is_some_and(|last| last.1 == [2, 2]) && moves.len() <= 3;
+                let is_left = is_left && moves[moves.len() - 1].0 <= seconds(600);
+                assert!(is_left, "{kind:?} {seed}, host {host}: {moves:?} {:?}", causes(&outcome));
+            }
         }
     }
 }

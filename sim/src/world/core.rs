@@ -243,6 +243,10 @@ impl World<'_> {
                 self.network.remove_guest(*address);
             }
             Effect::PreferRoute(_) => self.check_failing(host),
+            Effect::FollowRules => {
+                let core = living_core(&mut self.nodes, host)?;
+                self.network.set_detours(host, core.host.view().detours.clone());
+            }
             Effect::NotifyTcp { ulids, .. } => return Some(*ulids),
             // The core has executed these already.
             Effect::AskUsage(_)
@@ -257,12 +261,11 @@ impl World<'_> {
             | Effect::ReleaseUlid(_)
             | Effect::AskOffloads
             | Effect::AskSockets(_) => {}
-            // The hosts of the simulator have no neighbors, no rules by source and no sockets that wait for a route,
-            // and they do not make their addresses by effects.
+            // The hosts of the simulator have no sockets that wait for a route, and they do not make their addresses by
+            // effects. Of their rules by source only the detours count.
             Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
             | Effect::AskForwarding
-            | Effect::FollowRules
             | Effect::SaveAddresses
             | Effect::ChangeAddress(_)
             | Effect::Outrank(_)

@@ -74,7 +74,10 @@ fn packets_to_a_neighbor_on_one_link_are_not_sent_from_an_address_of_another() {
     let mut pair = Pair::new();
     pair.trigger(0);
     let [own, peers] = pair.locators.clone();
-    pair.hosts[0].set_routes(on_both_links(&pair));
+    // The first address is gone soon.
+    let mut routes = on_both_links(&pair);
+    routes.0.iter_mut().for_each(|(_, led)| led.retain(|led| *led != own[0]));
+    pair.hosts[0].set_routes(routes);
     pair.hosts[0].handle_lost(&[], pair.now);
     // Only the path from the second address of side 0 to the first of side 1 works.
     for (from, to) in [(0, 0), (0, 1), (1, 1)] {
@@ -121,6 +124,49 @@ fn a_context_without_a_usable_address_goes_on_from_its_ulid_if_the_peer_is_on_th
     pair.tell(0, &local_state(0));
     pair.settle();
     assert_eq!(pair.entries[0][0].current, moved.current, "a default route is back");
+}
+
+/// Both links lose their default routes, and then the second pair is the only one that works.
+#[test]
+fn contexts_of_neighbors_need_no_default_route() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let [own, peers] = pair.locators.clone();
+    let before = pair.entries[0][0].clone();
+    pair.events[0].clear();
+    pair.hosts[0].set_routes(on_both_links(&pair));
+    pair.hosts[0].handle_lost(&own, pair.now);
+    pair.settle();
+    let entry = pair.entries[0][0].clone();
+    assert_eq!((entry.current, entry.timers), (before.current, before.timers));
+    assert_eq!(pair.events[0], []);
+    let paths = pair.hosts[0].paths(before.id);
+    assert!(paths.len() == 2 && paths.iter().all(|path| path.is_usable), "{paths:?}");
+    for (from, to) in [(own[0], peers[0]), (peers[0], own[0])] {
+        pair.dead.insert((from, to));
+    }
+    pair.send_expired(0);
+    pair.run(Duration::from_secs(2));
+    let second = LocatorPair::new(own[1], peers[1]);
+    assert_eq!(pair.entries[0][0].current.pair, second);
+    assert_eq!(pair.entries[1][0].current.pair, second.reversed(), "the host answers probes");
+}
+
+/// The first link leads to the peer's second locator alone.
+#[test]
+fn a_pair_is_left_with_the_default_route_of_its_link_although_the_link_leads_to_another_locator() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let [own, peers] = pair.locators.clone();
+    let id = pair.entries[0][0].id;
+    let route = (Prefix::new(peers[1].0, 64), Vec::from([own[0]]));
+    pair.hosts[0].set_routes(LocalRoutes([route].into()));
+    pair.hosts[0].handle_lost(&own[..1], pair.now);
+    pair.settle();
+    let of_first = LocatorPair::new(own[0], peers[0]);
+    assert_ne!(pair.entries[0][0].current.pair, of_first);
+    assert_eq!(pair.hosts[0].check_pair(id, of_first), Err(Refusal::NotUsable(own[0])));
+    assert_eq!(pair.hosts[0].check_pair(id, LocatorPair::new(own[0], peers[1])), Ok(()));
 }
 
 #[test]

@@ -156,6 +156,36 @@ fn beside_peer(duo: &Duo, with_default: &[u32]) -> HostView {
     HostView { uplinks: with.uplinks, bare: without.bare, specific, ..HostView::default() }
 }
 
+/// The peer may send to each address of the host that it has been told.
+#[test]
+fn a_context_stays_on_a_link_with_its_peer_that_loses_its_default_route() {
+    let mut duo = with_moved_context();
+    let (id, now, whole) = (context(&duo), duo.now, beside_peer(&duo, &[1, 2]));
+    duo.hosts[0].handle_view(whole, now);
+    duo.run(Duration::from_secs(5));
+    let before = duo.hosts[0].shim6().entry_of(id).expect("a context");
+    assert!(before.is_moved());
+    duo.effects[0].clear();
+    for with_default in [&[1][..], &[]] {
+        let (now, left) = (duo.now, beside_peer(&duo, with_default));
+        duo.hosts[0].handle_view(left, now);
+        duo.settle();
+        let effects = &duo.effects[0];
+        assert_eq!(duo.hosts[0].shim6().entry_of(id).as_ref(), Some(&before), "{effects:#?}");
+        let is_told = |one: &Effect| matches!(one, Effect::TellContext(_) | Effect::Route(_));
+        assert!(!effects.iter().any(is_told), "{with_default:?}: {effects:#?}");
+        assert_eq!(duo.hosts[0].carriers().shim6, [1, 2].into(), "{with_default:?}");
+    }
+    // The link of the moved pair fails.
+    let (now, mut left) = (duo.now, beside_peer(&duo, &[]));
+    left.bare.retain(|link| link.ifindex == 1);
+    left.dead.insert(2);
+    duo.hosts[0].handle_view(left, now);
+    duo.run(Duration::from_secs(1));
+    let after = duo.hosts[0].shim6().entry_of(id).expect("a context");
+    assert_eq!(after.current.pair, duo.pair(0).as_locators());
+}
+
 fn has_moved(effect: &Effect) -> bool {
     matches!(effect, Effect::TellSession(ilnp::Event::Moved { .. }))
 }

@@ -1,6 +1,7 @@
 //! Comparisons: the machine compares a pair that works badly with the standby path, and leaves the pair if it is much
 //! worse (decision 141).
 
+use alloc::vec::Vec;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
@@ -8,7 +9,7 @@ use super::Machine;
 use super::rounds::RETRY;
 use crate::comparison::{Comparison, Outcome, Purpose, Step, is_much_slower};
 use crate::event::{Cause, Event};
-use crate::monitor::{Check, Rtt};
+use crate::monitor::{Check, Past, Rtt};
 use crate::state::State;
 
 /// Probe Data of a probe by which a host leaves a pair as much worse than another one: "MooW". The peer, like the host
@@ -16,13 +17,55 @@ use crate::state::State;
 pub const LEFT_AS_WORSE: u32 = 0x4d6f_6f57;
 
 impl Machine {
-    /// The data plane doubts the current pair, or the pair did not answer a check: begins a comparison with the standby
-    /// path.
+    /// The data plane doubts the current pair, or the pair did not answer a check: begins a comparison with the
+    /// [rival](Self::rival).
     pub(super) fn consider_comparison(&mut self, now: Instant) {
+        self.compare_with(self.rival(now), now);
+    }
+
+    fn compare_with(&mut self, other: Option<LocatorPair>, now: Instant) {
         self.doubt_after_failure(now);
-        if let Some(standby) = self.fresh_standby(now).filter(|pair| self.is_of_use(*pair)) {
-            self.begin_comparison(standby, Purpose::Leave, now);
+        if let Some(other) = other.filter(|pair| self.is_of_use(*pair)) {
+            self.begin_comparison(other, Purpose::Leave, now, now);
         }
+    }
+
+    /// The pair to compare with the current pair: the standby path. If comparisons have shown that both lose many packets,
+    /// the other pairs take turns, because the current pair and the standby path may share an ISP that loses packets.
+    fn rival(&self, now: Instant) -> Option<LocatorPair> {
+        match self.past().map_or(0, |past| past.rivals) {
+            0 => self.fresh_standby(now),
+            turn => self.rivals().get(usize::from(turn)).copied(),
+        }
+    }
+
+    /// The pairs that take turns in comparisons, the standby path first.
+    fn rivals(&self) -> Vec<LocatorPair> {
+        let standby = self.standby();
+        let is_rival = |pair: &LocatorPair| self.is_of_use(*pair) && !self.is_broken(*pair);
+        let others = self.others().into_iter().filter(|pair| Some(*pair) != standby);
+        standby.into_iter().chain(others.filter(is_rival)).collect()
+    }
+
+    /// A comparison has shown that the current pair and the other one lose many packets: the next pair takes its turn, as
+    /// soon as the time between comparisons is over. Once all pairs have had a turn, the next comparison needs a hint
+    /// again.
+    fn compare_next(&mut self, now: Instant) {
+        let (current, count) = (self.current(), self.rivals().len());
+        let past = self.monitor_mut().past_mut(current);
+        past.rivals += 1;
+        if usize::from(past.rivals) >= count {
+            past.rivals = 0;
+            return;
+        }
+        let at = past.compare_after.max(now);
+        if let Some(rival) = self.rival(now) {
+            self.begin_comparison(rival, Purpose::Leave, at, now);
+        }
+    }
+
+    fn past(&self) -> Option<&Past> {
+        self.monitor.as_ref()?.past()
     }
 
     /// This pair has answered a check. If a failure took payload from this pair, or to a pair that is known as worse,
@@ -32,7 +75,7 @@ impl Machine {
         let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
         let is_worthwhile = past.is_some_and(|past| past.is_worth_comparing(current, pair));
         if is_worthwhile && self.is_of_use(pair) {
-            self.begin_comparison(pair, Purpose::AfterFailure, now);
+            self.begin_comparison(pair, Purpose::AfterFailure, now, now);
         }
     }
 
@@ -83,7 +126,7 @@ impl Machine {
         if let (Some(floor), Some(standby)) = (monitor.floor(), monitor.standby_rtt.known())
             && is_much_slower(floor, standby)
         {
-            self.consider_comparison(now);
+            self.compare_with(self.fresh_standby(now), now);
         }
     }
 
@@ -115,7 +158,7 @@ impl Machine {
         let is_meant = self.config.profile.leaves_worse && !is_pin && !is_enough;
         if is_meant {
             let purpose = if is_worse { Purpose::Return } else { Purpose::FailBack };
-            self.begin_comparison(home, purpose, now);
+            self.begin_comparison(home, purpose, now, now);
         }
         is_meant
     }
@@ -144,7 +187,14 @@ impl Machine {
         }
     }
 
-    fn begin_comparison(&mut self, other: LocatorPair, purpose: Purpose, now: Instant) {
+    /// Begins a comparison at `at`, if no other one is under way.
+    fn begin_comparison(
+        &mut self,
+        other: LocatorPair,
+        purpose: Purpose,
+        at: Instant,
+        now: Instant,
+    ) {
         let is_ready = self.config.profile.leaves_worse
             && self.state == State::Operational
             && self.switch().is_none()
@@ -152,24 +202,26 @@ impl Machine {
         let current = self.current();
         let Some(monitor) = self.monitor.as_mut().filter(|_| is_ready) else { return };
         let is_early = monitor.past().is_some_and(|past| match purpose {
-            Purpose::Leave => now < past.compare_after || !past.may_leave(now),
+            Purpose::Leave => at < past.compare_after || !past.may_leave(at),
             // Payload goes back to a pair left as worse only if payload may leave that pair again.
             Purpose::Return => !past.may_leave(now),
             Purpose::AfterFailure | Purpose::FailBack => false,
         });
         let is_in_vain = purpose == Purpose::Leave && monitor.is_asked_in_vain;
         let failed = monitor.past().and_then(|past| past.failed);
-        // A comparison with the pair that had failed comes before others.
-        let is_first = |running: &Comparison| failed == Some(other) && running.other != other;
+        // A comparison with the pair that had failed comes before others, and a comparison that waits comes last.
+        let is_first = |running: &Comparison| {
+            failed == Some(other) && running.other != other || !running.has_begun()
+        };
         if is_early || is_in_vain || monitor.comparison().is_some_and(|one| !is_first(one)) {
             return;
         }
         let due = |rtt: Rtt| rtt.due().unwrap_or(ANSWER_DUE);
         let patience = due(monitor.current_rtt).max(due(monitor.standby_rtt)).max(ANSWER_DUE);
         if purpose == Purpose::Leave {
-            monitor.past_mut(current).note_comparison(now);
+            monitor.past_mut(current).note_comparison(at);
         }
-        self.flight().comparison = Some(Comparison::new(other, purpose, patience, now));
+        self.flight().comparison = Some(Comparison::new(other, purpose, patience, at));
         self.on_comparison_timeout(now);
     }
 
@@ -208,6 +260,12 @@ impl Machine {
         };
         let Comparison { other, purpose, .. } = comparison;
         match outcome {
+            Outcome::Stay if purpose == Purpose::Leave && comparison.are_both_bad() => {
+                self.compare_next(now);
+            }
+            Outcome::Stay if purpose == Purpose::Leave && !comparison.is_current_bad() => {
+                self.monitor_mut().past_mut(current).rivals = 0;
+            }
             // The current pair is no worse, so further answers begin no such comparison.
             Outcome::Stay if purpose == Purpose::AfterFailure => {
                 self.monitor_mut().past_mut(current).note_no_worse(current, other);

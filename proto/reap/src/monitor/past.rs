@@ -43,6 +43,8 @@ pub(crate) struct Past {
     told: Option<(LocatorPair, Instant)>,
     /// No comparison that may end in a move away from the current pair begins before this time.
     pub(crate) compare_after: Instant,
+    /// Number of pairs in a row that comparisons have shown to lose many packets, as the current pair does.
+    pub(crate) rivals: u8,
     /// When the moves away from worse pairs so far will be paid for ([`Past::may_leave`]).
     leaves_paid_at: Instant,
 }
@@ -65,6 +67,7 @@ impl Past {
             undecided: 0,
             told: None,
             compare_after: Instant::ZERO,
+            rivals: 0,
             leaves_paid_at: Instant::ZERO,
         }
     }
@@ -129,7 +132,7 @@ impl Past {
             self.failed.get_or_insert(from);
         }
         self.failed = self.failed.filter(|failed| *failed != to);
-        (self.is_doubted, self.undecided) = (false, 0);
+        (self.is_doubted, self.undecided, self.rivals) = (false, 0, 0);
     }
 
     /// A comparison after a failure has shown that `current` is no worse than `other`: further answers of `other` begin

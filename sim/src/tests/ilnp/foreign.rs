@@ -8,6 +8,7 @@ use super::plan::{IlnpChange, IlnpHost, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use super::world::run;
 use super::{HARD_PAUSE, KINDS, SILENT, hard, soft};
 use crate::rng::Rng;
+use crate::tests::first_seed;
 
 /// Makes the host with this index the node of the RFCs.
 fn with_plain(place: usize, plan: IlnpPlan) -> IlnpPlan {
@@ -78,10 +79,6 @@ fn payload_goes_on_after_each_move_of_either_and_our_nonce_stays_with_the_node()
             if calm { HARD_PAUSE + (plan.jitter + plan.core_delay) * 4 } else { LOSSY_PAUSE };
         assert!(outcome.longest_pause <= longest, "seed {seed}: {outcome:?} {plan:?}");
     }
-}
-
-fn first_seed() -> u64 {
-    std::env::var("MOORLINE_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
 
 /// An ISP of the other host drops packets silently. The node cannot notice, and is told.

@@ -6,6 +6,7 @@ use moorline_datapath::ilnp::USED_INTERVAL;
 
 use super::{IlnpChange, IlnpHost, IlnpPlan, KINDS, clean, plan};
 use crate::rng::Rng;
+use crate::tests::first_seed;
 
 #[test]
 fn while_payload_leaves_a_locator_that_works_again_is_found() {
@@ -74,10 +75,6 @@ fn both_ends_follow_to_the_one_isp_that_is_back() {
         let late: Vec<_> = all.filter(|(late, _)| *late > BACK).collect();
         assert!(late.is_empty(), "{length} s: {late:?}");
     }
-}
-
-fn first_seed() -> u64 {
-    std::env::var("MOORLINE_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
 
 /// Bound of decision 180 for a context of Shim6 in the same case.

@@ -140,6 +140,58 @@ fn two_lossy_paths_are_left_for_each_other_seven_times_in_an_hour_at_most() {
     }
 }
 
+/// ISP 1 of A and ISP 2 of B lose packets. The standby path has both ends at other ISPs than the current pair.
+#[test]
+fn a_lossy_pair_whose_standby_path_is_as_lossy_is_left_for_a_third_pair() {
+    let lossy = [ab(1, 1), ba(1, 1), ab(2, 2), ba(2, 2), ab(1, 2), ba(2, 1)];
+    let mut times = Vec::new();
+    for seed in 0..20 {
+        let mut net = talking(&config(), seed);
+        net.bad = lossy.map(|pair| (pair, MANY, ms(10))).into();
+        let is_left = |net: &Net| net.pairs() == [ab(2, 1), ba(1, 2)];
+        let began = net.now;
+        while !is_left(&net) {
+            suspect(&mut net, 0, FailureHint::Retransmission);
+            net.run_for(ms(1_000));
+            assert!(net.now.since(began) < HOUR, "seed {seed}: {:?}", net.pairs());
+        }
+        times.push((net.now.since(began), seed));
+        net.run_for(HOUR);
+        let moves = [0, 1].map(|host| causes(&net, host));
+        assert!(is_left(&net), "seed {seed}: {:?} {moves:?}", net.pairs());
+        assert!(moves.iter().map(Vec::len).sum::<usize>() <= 4, "seed {seed}: {moves:?}");
+    }
+    times.sort();
+    assert!(times.iter().all(|(time, _)| *time <= ms(180_000)), "{times:?}");
+}
+
+/// A hint leads to one comparison with each other pair, 30 s apart.
+#[test]
+fn where_all_pairs_are_as_lossy_a_hint_leads_to_one_comparison_with_each() {
+    for seed in 0..20 {
+        let mut net = talking(&config(), seed);
+        net.loss = MANY;
+        suspect(&mut net, 0, FailureHint::Retransmission);
+        let mut begun = Vec::new();
+        while net.now < at(110_000) {
+            net.run_for(ms(100));
+            let monitor = net.hosts[0].machine.monitor.as_ref().expect("a monitor");
+            let other = monitor.comparison().filter(|one| one.has_begun()).map(|one| one.other);
+            if let Some(other) = other
+                && begun.last().is_none_or(|(last, _)| *last != other)
+            {
+                begun.push((other, net.now));
+            }
+        }
+        let others: Vec<_> = begun.iter().map(|(other, _)| *other).collect();
+        let each = [ab(2, 2), ab(1, 2), ab(2, 1)];
+        assert!(each.iter().all(|pair| others.contains(pair)), "seed {seed}: {begun:?}");
+        let is_far = |two: &[(LocatorPair, Instant)]| two[1].1.since(two[0].1) > ms(29_000);
+        assert!(begun.windows(2).all(is_far), "seed {seed}: {begun:?}");
+        assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "seed {seed}");
+    }
+}
+
 #[test]
 fn a_slow_pair_is_left_and_a_queue_is_not() {
     let config = config();
