@@ -15,6 +15,7 @@ use crate::congestion::Congested;
 use crate::ending::Refusals;
 use crate::event::Cause;
 use crate::machine::Contexts;
+use crate::tally::Place;
 
 /// State of an established context besides Shim6: reachability, and what the data plane knows.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Active {
     /// Digest of the entry that the data plane has. A new entry is compared by its digest, which takes less room than
     /// the entry.
     pub told: u64,
+    /// Where the context is counted.
+    pub place: Place,
     /// Whether the context waits in the queue for a probe without a request.
     pub is_waiting: bool,
     /// When the last control message of this context went out. For a while its answers are believed.
@@ -53,8 +56,9 @@ pub(crate) struct Notes {
 }
 
 impl Active {
-    pub(crate) fn new(reap: reap::Machine, told: u64, now: Instant) -> Self {
-        Self { reap, told, is_waiting: false, control_sent: None, since: now, cause: None }
+    pub(crate) fn new(reap: reap::Machine, told: u64, place: Place, now: Instant) -> Self {
+        let (is_waiting, control_sent) = (false, None);
+        Self { reap, told, place, is_waiting, control_sent, since: now, cause: None }
     }
 
     pub(crate) fn note_control_sent(&mut self, now: Instant) {
