@@ -17,6 +17,7 @@
 #define MOORLINE_HINT_H
 
 #include "clock.h"
+#include "mark.h"
 #include "report.h"
 #include "tcp.h"
 
@@ -111,8 +112,15 @@ static __always_inline void wait_heard(struct live *live, __u64 at)
 	if (!live->asked || (__s32)((__u32)(at >> ASKED_SHIFT) - live->asked) < 0)
 		return;
 	live->asked = 0;
-	if (live->hints & HINTS_SUSPECTED)
+	if (!(live->hints & HINTS_SUSPECTED))
+		return;
+	if (!(live->marks & MARKS_REFUSED)) {
 		mistake_note(live);
+		return;
+	}
+	/* The peer works, and no longer sends marks regularly. */
+	live->hints &= ~HINTS_SUSPECTED;
+	live->marks = 0;
 }
 
 /* The core explores and needs no hints. */
@@ -130,6 +138,7 @@ static __always_inline void wait_forget(struct live *live)
 	live->wait = 0;
 	live->wait_before = 0;
 	live->unproven = 0;
+	live->marks = 0;
 }
 
 /* Returns when the wait becomes silence, or NEVER. */

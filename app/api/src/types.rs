@@ -29,6 +29,14 @@ pub struct Status {
     /// Consequences of the loss of each uplink that contexts use.
     #[serde(default)]
     pub survival: Vec<Survival>,
+    /// Age in milliseconds of the numbers in `survival` and `ilnp`. If there are very many contexts and sessions, the daemon
+    /// counts these numbers beside its work, once in some seconds at most.
+    #[serde(default)]
+    pub counted_ms_ago: u64,
+    /// Contexts and sessions that are missing from `survival` and `ilnp`, because the daemon has not counted all of them yet
+    /// since its start.
+    #[serde(default)]
+    pub uncounted: u64,
     /// State of ILNPv6; none if ILNPv6 is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ilnp: Option<IlnpStatus>,

@@ -63,6 +63,8 @@ fn status() -> Status {
             why: "trigger-never = true".into(),
         }],
         longest_turn_us: 900,
+        counted_ms_ago: 4000,
+        uncounted: 0,
     }
 }
 
@@ -85,7 +87,7 @@ fn status_json() -> Value {
         "drops": {"bad_nonce": 6},
         "warnings": ["one uplink only: plug in another"],
         "excluded": [{"peer": "2001:db8:9::9", "why": "trigger-never = true"}],
-        "longest_turn_us": 900
+        "longest_turn_us": 900, "counted_ms_ago": 4000, "uncounted": 0
     })
 }
 

@@ -55,6 +55,8 @@ fn status() -> Status {
         started_unix_ms: 0,
         send_timeout_ms: 2000,
         longest_turn_us: 0,
+        counted_ms_ago: 0,
+        uncounted: 0,
         data_plane: DataPlane::User,
         uplinks: vec![],
         contexts: moorline_api::ContextCounts::default(),

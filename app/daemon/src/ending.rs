@@ -1,12 +1,9 @@
 //! End of a run.
 
-use std::time::Duration;
-
 use anyhow::Context as _;
 use moorline_bpf::Datapath;
 use moorline_host::Sessions;
 use moorline_netlink::Netlink;
-use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::claims::Claims;
@@ -53,24 +50,6 @@ pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
 }
 
 impl Daemon {
-    pub(crate) fn save(&mut self) {
-        self.save_at = None;
-        let began = Instant::now();
-        let contexts = match self.contexts_changed {
-            true => self.save_contexts(),
-            false => Ok(()),
-        };
-        self.contexts_changed = contexts.is_err();
-        let sessions = self.save_sessions();
-        let unsaved = not_written(contexts, sessions);
-        if let Some(warning) = unsaved.as_ref().filter(|_| self.unsaved.is_none()) {
-            tracing::warn!("{warning}");
-        }
-        let least = if unsaved.is_some() { AGAIN } else { Duration::ZERO };
-        self.unsaved = unsaved;
-        self.save_delay = save_delay(began.elapsed()).max(least);
-    }
-
     /// Writes the contexts, with those that wait. As long as a thread reads the contexts of the last run, there are no
     /// others, and the file stays.
     fn save_contexts(&self) -> anyhow::Result<()> {
@@ -83,6 +62,7 @@ impl Daemon {
     /// Ends the run and leaves everything in place for the next run. Traffic continues meanwhile, and the store has the
     /// state for the next run.
     pub(crate) async fn keep(mut self, args: &Args) -> anyhow::Result<()> {
+        self.saving.end().await;
         // Handle all reports of the programs before the contexts are saved, if the contexts are known.
         let told = match self.takeover.is_reading() {
             true => Ok(()),
@@ -91,17 +71,18 @@ impl Daemon {
         self.pump().await;
         self.leave_routing().await;
         let contexts = self.save_contexts();
-        let sessions = self.save_sessions();
+        let ilnp = self.host.ilnp();
+        let sessions = ilnp.map(|ilnp| self.store.save_sessions(ilnp.snapshot()));
         let count = self.host.ilnp().map_or(0, Sessions::session_count);
         tracing::info!(
-            contexts = self.host.shim6().contexts().count(),
+            contexts = self.host.shim6().len(),
             sessions = count,
             "stopping; all stays in place for the next run, `moorline down` removes it"
         );
         let _ = std::fs::remove_file(&args.socket);
         told?;
         contexts.context("contexts for the next run")?;
-        sessions.context("sessions for the next run")
+        sessions.unwrap_or(Ok(())).context("sessions for the next run")
     }
 
     /// Sets routes and rules that stay valid while no daemon follows the default routes of the host.
@@ -117,6 +98,7 @@ impl Daemon {
     /// Ends the run and undoes all changes to the host.
     pub(crate) async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
         tracing::info!("stopping and restoring the host");
+        self.saving.end().await;
         self.end_sessions().await;
         self.host.shim6_mut().take_over(usize::MAX, clock::now());
         self.refuse_payload();
@@ -136,29 +118,6 @@ impl Daemon {
     }
 }
 
-/// Returns the delay between a change and its saving, from the time of the last save. A host with very many contexts saves
-/// less often.
-pub(crate) fn save_delay(took: Duration) -> Duration {
-    LEAST_SAVE_DELAY.max(took * REST)
-}
-
-/// Makes the warning about state that would not survive a crash.
-fn not_written(contexts: anyhow::Result<()>, sessions: anyhow::Result<()>) -> Option<String> {
-    let lost = [("contexts", contexts), ("sessions", sessions)];
-    let lost = lost.into_iter().filter_map(|(what, result)| Some((what, result.err()?)));
-    let texts: Vec<_> = lost
-        .map(|(what, error)| format!("{what} would not survive a crash of moorlined: {error:#}"))
-        .collect();
-    (!texts.is_empty()).then(|| texts.join("; "))
-}
-
-/// Delay of the next save after a failure.
-const AGAIN: Duration = Duration::from_secs(5);
-/// Smallest delay of a save, because many contexts may change at once.
-const LEAST_SAVE_DELAY: Duration = Duration::from_millis(200);
-/// Length of the pause after a save, in lengths of the save.
-const REST: u32 = 10;
-
 async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
     let mut failed = 0u32;
     for undone in netlink.undo_all().await {
@@ -174,25 +133,4 @@ async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
         "{failed} changes are left on the host; `moorline down` tries again"
     );
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_could_not_be_written_is_warned_of_until_it_is() {
-        let full = || Err(anyhow::anyhow!("no space left"));
-        let warning = not_written(full(), Ok(())).expect("a warning");
-        assert_eq!(warning, "contexts would not survive a crash of moorlined: no space left");
-        let both = not_written(full(), full()).expect("a warning");
-        assert!(both.contains("; sessions would not survive"), "{both}");
-        assert_eq!(not_written(Ok(()), Ok(())), None);
-    }
-
-    #[test]
-    fn what_takes_long_to_write_is_written_more_rarely() {
-        let delay = |took| save_delay(Duration::from_millis(took)).as_millis();
-        assert_eq!([0, 20, 21, 3000].map(delay), [200, 200, 210, 30_000]);
-    }
 }

@@ -1,16 +1,15 @@
 //! Peers that programs are connected to, and that earn no context by the configuration.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_api::{Excluded, Pair};
+use moorline_api::Excluded;
 use moorline_datapath::shim6::{Exclusion, Traffic, TriggerRule};
+use moorline_host::Sessions;
 use moorline_netlink::{ConnectedSocket, connected_sockets};
-use moorline_types::{Instant, Prefix, Ulid};
+use moorline_types::{IlvPair, Instant, Prefix, Ulid, UlidPair};
 
-use crate::clock;
-use crate::ilnp::pair_of;
 use crate::shell::Daemon;
 
 /// The excluded peers of the last look at the sockets.
@@ -43,17 +42,22 @@ impl Daemon {
     /// Why no traffic with a peer earns a context. Returns none if there is a context or an ILNP session with the peer.
     pub(crate) fn exclusion(&self, peer: Ipv6Addr) -> Option<Excluded> {
         let why = self.triggers.exclusion_of(Ulid(peer))?;
-        let is_served = self.served().any(|pair| pair.peer == peer);
+        let is_served = self.served().any(|served| served == peer);
         (!is_served).then(|| Excluded { peer, why: text(why) })
     }
 
-    /// Pairs of addresses with a context, or with an ILNP session, which needs no context.
-    fn served(&self) -> impl Iterator<Item = Pair> + '_ {
-        let contexts = self.host.shim6().contexts();
-        let contexts = contexts.map(|one| Pair::new(one.ulids.local.0, one.ulids.peer.0));
-        let now = clock::now();
-        let sessions = self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now));
-        contexts.chain(sessions.map(|session| pair_of(session.pair)))
+    /// Peers with a context, or with an ILNP session, which needs no context.
+    fn served(&self) -> impl Iterator<Item = Ipv6Addr> + '_ {
+        let contexts = self.host.shim6().ulid_pairs().map(|ulids| ulids.peer.0);
+        let sessions = self.host.ilnp().into_iter().flat_map(Sessions::pairs);
+        contexts.chain(sessions.map(|pair| pair.remote.address()))
+    }
+
+    /// Whether there is a context or an ILNP session between these addresses.
+    fn serves(&self, ulids: UlidPair) -> bool {
+        let has_session = |ilnp: &Sessions| ilnp.has_session(IlvPair::of(ulids));
+        self.host.shim6().of_pair(ulids).next().is_some()
+            || self.host.ilnp().is_some_and(has_session)
     }
 
     /// Some of the peers of connected sockets that earn no context, each with the setting that excludes the peer. A pair
@@ -61,15 +65,13 @@ impl Daemon {
     /// the cgroups of sockets: a rule about a cgroup excludes no peer, and a peer that may have a context by such a rule is
     /// not named.
     fn find_excluded(&self) -> Vec<Excluded> {
-        let served: BTreeSet<_> = self.served().collect();
         let sockets = connected_sockets().unwrap_or_else(|error| {
             tracing::debug!(%error, "asking for sockets");
             Vec::new()
         });
         let is_by_uplink = |socket: &&ConnectedSocket| {
-            let (local, peer) = (socket.ulids.local.0, socket.ulids.peer.0);
-            let is_ours = self.host.view().uplink_of(local).is_some();
-            is_ours && !served.contains(&Pair::new(local, peer))
+            let is_ours = self.host.view().uplink_of(socket.ulids.local.0).is_some();
+            is_ours && !self.serves(socket.ulids)
         };
         let mut peers = BTreeMap::new();
         for socket in sockets.iter().filter(is_by_uplink) {

@@ -7,7 +7,7 @@
 //! | `tell` | events and logs |
 //! | `views` | answers of the control API |
 
-mod again;
+pub(crate) mod again;
 #[cfg(feature = "dns")]
 mod peers;
 #[cfg(not(feature = "dns"))]
@@ -34,7 +34,6 @@ use crate::config::IlnpConfig;
 use crate::shell::{Daemon, seed};
 use crate::usage::connected;
 pub(crate) use peers::Peers;
-pub(crate) use tell::pair_of;
 
 /// Data plane and sockets of ILNP.
 pub(crate) struct Ilnp {

@@ -323,8 +323,7 @@ impl Daemon {
         after: Option<ContextId>,
     ) -> impl Iterator<Item = ContextId> + '_ {
         let prefix = if let Scope::Peer(net) = scope { net.0 } else { Prefix::ALL };
-        let all = self.host.shim6().contexts_after(after);
-        let established = all.filter(|view| view.established.is_some()).map(|view| view.id);
+        let established = self.host.shim6().established_after(after);
         established.filter(move |id| self.host.shim6().is_with(*id, prefix))
     }
 

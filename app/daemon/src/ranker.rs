@@ -125,9 +125,7 @@ impl Ranker {
 impl Daemon {
     /// Ranks all contexts, because locators change and orders expire. Contexts with a valid order cause no request.
     pub(crate) fn rank_all(&mut self) {
-        let established =
-            self.host.shim6().contexts().filter(|context| context.established.is_some());
-        let ids: Vec<_> = established.map(|context| context.id).collect();
+        let ids: Vec<_> = self.host.shim6().established_after(None).collect();
         for id in ids {
             self.rank(id);
         }

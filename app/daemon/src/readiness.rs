@@ -87,37 +87,35 @@ impl Daemon {
         is_shared.then_some(uplink.name.as_str())
     }
 
-    /// Returns the consequences of a loss for each uplink that contexts or sessions use.
-    pub(crate) fn survival(&self) -> Vec<Survival> {
-        let now = clock::now();
-        let mut by_uplink: BTreeMap<u32, Survival> = BTreeMap::new();
-        for context in self.host.shim6().contexts() {
-            let Some(established) = &context.established else { continue };
-            let Some(readiness) = self.host.shim6().readiness(context.id, now) else { continue };
-            let Some(uplink) = self.host.view().uplink_of(established.locators.local.0) else {
-                continue;
-            };
-            let entry = by_uplink.entry(uplink.ifindex).or_default();
-            entry.contexts += 1;
-            if let host::Readiness::Protected { by, .. } = readiness
-                && let beside = self.host.view().uplink_of(by.local.0)
-                && beside.is_none_or(|one| one.ifindex != uplink.ifindex)
-            {
-                entry.survive += 1;
-                continue;
-            }
-            // If the host has one uplink, the readiness may still be protected.
-            let told = self.readiness_of(&context);
-            let told = told.filter(|told| told.state != ReadinessState::Protected);
-            let reason =
-                told.map_or_else(|| SAME_UPLINK.to_owned(), |told| told.reason.unwrap_or_default());
-            *entry.others.entry(reason).or_default() += 1;
+    /// Notes what the loss of the uplink of a context means for the context.
+    pub(crate) fn note_survival(
+        &self,
+        by_uplink: &mut BTreeMap<u32, Survival>,
+        context: &ContextView,
+        now: Instant,
+    ) {
+        let Some(established) = &context.established else { return };
+        let Some(readiness) = self.host.shim6().readiness(context.id, now) else { return };
+        let Some(uplink) = self.host.view().uplink_of(established.locators.local.0) else { return };
+        let entry = by_uplink.entry(uplink.ifindex).or_default();
+        entry.contexts += 1;
+        if let host::Readiness::Protected { by, .. } = readiness
+            && let beside = self.host.view().uplink_of(by.local.0)
+            && beside.is_none_or(|one| one.ifindex != uplink.ifindex)
+        {
+            entry.survive += 1;
+            return;
         }
-        for local in self.locals_in_use(now) {
-            if let Some(uplink) = self.host.uplink_of(local) {
-                by_uplink.entry(uplink.ifindex).or_default().sessions += 1;
-            }
-        }
+        // If the host has one uplink, the readiness may still be protected.
+        let told = self.readiness_of(context);
+        let told = told.filter(|told| told.state != ReadinessState::Protected);
+        let reason =
+            told.map_or_else(|| SAME_UPLINK.to_owned(), |told| told.reason.unwrap_or_default());
+        *entry.others.entry(reason).or_default() += 1;
+    }
+
+    /// Returns the consequences of a loss for each uplink that contexts or sessions use, with the name of the uplink.
+    pub(crate) fn named_survival(&self, by_uplink: BTreeMap<u32, Survival>) -> Vec<Survival> {
         let named = by_uplink.into_iter().filter_map(|(ifindex, entry)| {
             let uplink = self.host.view().uplink(ifindex)?.name.clone();
             Some(Survival { uplink, ..entry })

@@ -22,7 +22,7 @@ use crate::args::Args;
 use crate::claims::{Claims, claim_pins};
 use crate::clock;
 use crate::config::Config;
-use crate::ending::{Ending, save_delay, undo_all};
+use crate::ending::{Ending, undo_all};
 use crate::events::Events;
 use crate::excluded::LastExcluded;
 use crate::health::Targets;
@@ -35,10 +35,12 @@ use crate::path_mtu::PathMtus;
 use crate::paths::Steer;
 use crate::privileges;
 use crate::ranker::Ranker;
+use crate::saving::{Saving, save_delay};
 use crate::server::{self, Task};
 use crate::shim6::shim6_config;
 use crate::signals::Signals;
 use crate::store::Store;
+use crate::survey::Surveys;
 use crate::takeover::{Flushes, Takeover};
 use crate::troubles::Troubles;
 use crate::turns::Turns;
@@ -94,6 +96,8 @@ pub(crate) struct Daemon {
     /// Takeover of the contexts of the last run.
     pub(crate) takeover: Takeover,
     pub(crate) flushes: Flushes,
+    pub(crate) surveys: Surveys,
+    pub(crate) saving: Saving,
 }
 
 /// Sources that wake the main loop, beside the daemon's own timers.
@@ -236,6 +240,8 @@ impl Daemon {
             turns: Turns::default(),
             takeover,
             flushes: Flushes::default(),
+            surveys: Surveys::default(),
+            saving: Saving::default(),
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
@@ -280,7 +286,7 @@ impl Daemon {
             data_plane = daemon.datapath.mode(),
             "started"
         );
-        for warning in daemon.address_views().warnings(&[]) {
+        for warning in daemon.address_views().warnings(&BTreeMap::new()) {
             tracing::warn!("{warning}");
         }
         let ilnp = daemon.config.ilnp.as_ref();
@@ -331,6 +337,7 @@ impl Daemon {
             let moor_at = self.moor.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
+            let (is_surveying, is_copying) = (self.surveys.is_running(), self.saving.is_copying());
             let (is_reading, is_in_slices) =
                 (self.takeover.is_reading(), self.takeover.is_in_slices());
             tokio::select! {
@@ -340,6 +347,7 @@ impl Daemon {
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
                 waiting = self.takeover.read(), if is_reading => self.handle_waiting(waiting?),
                 () = future::ready(()), if is_in_slices => self.take_over_slice().await?,
+                () = future::ready(()), if is_surveying => self.survey_slice().await,
                 ready = sources.reports.ready(), if !is_reading => ready.map(|()| self.take_reports())??,
                 ready = ready(sources.sessions.as_ref()), if !is_reading && sources.sessions.is_some() => {
                     ready.map(|()| self.take_ilnp_reports())??;
@@ -369,7 +377,9 @@ impl Daemon {
                     return Ok(ending);
                 },
                 () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
-                () = until(save_at), if save_at.is_some() => self.save(),
+                () = until(save_at), if save_at.is_some() => self.save().await,
+                () = future::ready(()), if is_copying => self.copy_slice().await,
+                (began, written) = self.saving.written() => self.on_written(began, written),
                 () = until(moor_at), if moor_at.is_some() => self.make_moor_anew().await,
                 () = sleep_until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions(),
@@ -382,7 +392,8 @@ impl Daemon {
     /// Schedules the save of contexts and sessions, if they differ from the store.
     fn plan_save(&mut self) {
         let is_unsaved = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
-        if (self.contexts_changed || is_unsaved) && self.save_at.is_none() {
+        let is_free = self.save_at.is_none() && self.saving.is_idle();
+        if (self.contexts_changed || is_unsaved) && is_free {
             self.save_at = Some(time::Instant::now() + self.save_delay);
         }
     }

@@ -130,4 +130,4 @@ pub(crate) const CONTEXTS: &str = "contexts.json";
 pub(crate) const SESSIONS: &str = "sessions.json";
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

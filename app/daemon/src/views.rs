@@ -17,8 +17,12 @@ use crate::shell::Daemon;
 
 impl Daemon {
     pub(crate) fn status(&mut self) -> Status {
-        let excluded = self.excluded(clock::now());
-        let ilnp = self.ilnp_status();
+        self.begin_survey();
+        let now = clock::now();
+        let excluded = self.excluded(now);
+        let found = self.surveys.found();
+        let ilnp = self.ilnp_status(&found);
+        let uncounted = self.surveys.left(self.surveyed());
         let seen = self.datapath.drops().unwrap_or_default().into_iter();
         let of_shim6 = seen.chain(self.host.shim6().drops().iter());
         let of_ilnp = ilnp.iter().flat_map(|ilnp| ilnp.drops.clone());
@@ -30,12 +34,14 @@ impl Daemon {
             started_unix_ms: self.started_unix_ms,
             send_timeout_ms: clock::millis(self.config.send_timeout),
             data_plane: DataPlane::from(self.datapath.mode().to_owned()),
-            uplinks: self.address_views().uplinks(clock::now()),
-            contexts: self.counts(),
-            survival: self.survival(),
+            uplinks: self.address_views().uplinks(now),
             ilnp,
             drops,
             warnings: self.warnings(),
+            contexts: self.counts(),
+            survival: self.named_survival(found.survival),
+            uncounted: u64::try_from(uncounted).unwrap_or(u64::MAX),
+            counted_ms_ago: clock::millis(self.surveys.age(now)),
             excluded,
             longest_turn_us: self.turns.longest_us(),
         }
@@ -53,10 +59,38 @@ impl Daemon {
         if !self.datapath.is_pinned() {
             warnings.push(PINS_REMOVED.to_owned());
         }
-        let count = self.host.shim6().contexts().count() + self.host.shim6().waiting().len();
+        let count = u64::from(self.host.shim6().len()) + self.waiting();
         warnings.extend(table_full(count, self.config.max_contexts));
         warnings.extend(self.unsaved.clone());
         warnings
+    }
+
+    /// Returns the number of established contexts by our ULID.
+    fn ulids_in_use(&self) -> BTreeMap<Ulid, u64> {
+        let mut ulids = BTreeMap::new();
+        for (class, count) in self.host.shim6().counts() {
+            *ulids.entry(class.ulid).or_default() += count;
+        }
+        ulids
+    }
+
+    fn counts(&self) -> ContextCounts {
+        let contexts = self.host.shim6();
+        let no_support = peers_without(contexts.negatives());
+        let mut counts =
+            ContextCounts { waiting: self.waiting(), no_support, ..ContextCounts::default() };
+        for (class, count) in contexts.counts() {
+            counts.established += count;
+            counts.exploring += if class.is_exploring { count } else { 0 };
+            counts.moved += if class.is_moved { count } else { 0 };
+        }
+        counts.establishing = u64::from(contexts.len()).saturating_sub(counts.established);
+        counts
+    }
+
+    /// Returns the number of contexts of the run before that are not taken over yet.
+    fn waiting(&self) -> u64 {
+        u64::try_from(self.host.shim6().waiting().len()).unwrap_or(u64::MAX)
     }
 
     /// Returns a page of the contexts and of the pairs without one.
@@ -86,31 +120,6 @@ impl Daemon {
 
     pub(crate) const fn address_views(&self) -> AddressViews<'_> {
         AddressViews { addresses: &self.addresses, host: &self.host }
-    }
-
-    /// Returns the ULIDs of contexts.
-    fn ulids_in_use(&self) -> Vec<Ulid> {
-        let established =
-            self.host.shim6().contexts().filter(|context| context.established.is_some());
-        established.map(|context| context.ulids.local).collect()
-    }
-
-    fn counts(&self) -> ContextCounts {
-        let waiting = self.host.shim6().waiting().len();
-        let waiting = u64::try_from(waiting).unwrap_or(u64::MAX);
-        let mut counts = ContextCounts { waiting, ..ContextCounts::default() };
-        for context in self.host.shim6().contexts() {
-            let Some(established) = context.established else {
-                counts.establishing += 1;
-                continue;
-            };
-            counts.established += 1;
-            counts.exploring +=
-                u64::from(established.reap != moorline_contexts::ReapState::Operational);
-            counts.moved += u64::from(established.locators != context.ulids.as_locators());
-        }
-        counts.no_support = peers_without(self.host.shim6().negatives());
-        counts
     }
 }
 
@@ -173,9 +182,8 @@ fn live(context: &ContextView, counters: &ContextCounters) -> Context {
 }
 
 /// Returns a warning if the context table is full.
-fn table_full(count: usize, max: u32) -> Option<String> {
-    let is_full = u32::try_from(count).map_or(true, |count| count >= max);
-    is_full.then(|| {
+fn table_full(count: u64, max: u32) -> Option<String> {
+    (count >= u64::from(max)).then(|| {
         format!("{TABLE_FULL}: {count} of {max}; connections with new peers cannot move until some contexts end")
     })
 }

@@ -15,6 +15,7 @@ use crate::congestion::Congested;
 use crate::ending::Refusals;
 use crate::event::Cause;
 use crate::machine::Contexts;
+use crate::tally::Place;
 
 /// State of an established context besides Shim6: reachability, and what the data plane knows.
 #[derive(Clone, Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Active {
     /// Digest of the entry that the data plane has. A new entry is compared by its digest, which takes less room than
     /// the entry.
     pub told: u64,
+    /// Where the context is counted.
+    pub place: Place,
     /// Whether the context waits in the queue for a probe without a request.
     pub is_waiting: bool,
     /// When the last control message of this context went out. For a while its answers are believed.
@@ -53,8 +56,9 @@ pub(crate) struct Notes {
 }
 
 impl Active {
-    pub(crate) fn new(reap: reap::Machine, told: u64, now: Instant) -> Self {
-        Self { reap, told, is_waiting: false, control_sent: None, since: now, cause: None }
+    pub(crate) fn new(reap: reap::Machine, told: u64, place: Place, now: Instant) -> Self {
+        let (is_waiting, control_sent) = (false, None);
+        Self { reap, told, place, is_waiting, control_sent, since: now, cause: None }
     }
 
     pub(crate) fn note_control_sent(&mut self, now: Instant) {
@@ -122,6 +126,7 @@ impl Contexts {
             congestion: self.config.counts_congestion && !is_plain,
             paths: reap.paths().iter().filter(|_| !is_plain).map(|pair| path(*pair)).collect(),
             spread: self.config.spreads_flows,
+            marks: !is_plain && reap.marks() && is_marked_pair(context, established, reap),
         }
     }
 
@@ -140,6 +145,16 @@ impl Contexts {
         };
         self.ulids(id).zip(current).is_some_and(is_back)
     }
+}
+
+/// Whether payload may get marks. Payload goes between the ULIDs alone, and both are locators that the peers have told each
+/// other: a host drops payload with the tag at and from other addresses.
+fn is_marked_pair(context: &Context, established: &Established, reap: &reap::Machine) -> bool {
+    let ulids = context.key.ulids.as_locators();
+    reap.current_pair() == ulids
+        && reap.paths().is_empty()
+        && established.local_locators.contains(&ulids.local)
+        && established.peer.locators.contains(&ulids.peer)
 }
 
 /// The watch of the data plane. Besides the watches of REAP, the plane reports the first payload of a context that a

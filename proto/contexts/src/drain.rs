@@ -15,6 +15,7 @@ use crate::control;
 use crate::event::{Cause, Event, EventKind, Removal};
 use crate::machine::{Contexts, is_beside, is_ours_now};
 use crate::reply::Reply;
+use crate::tally::Class;
 
 /// Executes the decisions of context establishment and reachability detection.
 impl Contexts {
@@ -144,7 +145,8 @@ impl Contexts {
         let entry = self.entry_by(context, established, &reap);
         let told = active::digest(self.digest, &entry);
         let key = context.key;
-        self.active.insert(id, Active::new(reap, told, now));
+        let place = self.tally.add(Class::of(key.ulids, &reap));
+        self.active.insert(id, Active::new(reap, told, place, now));
         if self.steering.spreads_new {
             self.notes.entry(id).or_default().is_spread = true;
         }
@@ -154,7 +156,8 @@ impl Contexts {
 
     /// Stops reachability detection and removes the context from the data plane.
     pub(crate) fn deactivate(&mut self, id: ContextId) {
-        if self.active.remove(&id).is_some() {
+        if let Some(active) = self.active.remove(&id) {
+            self.tally.remove(active.place);
             self.deadlines.set(id.0, None);
             self.questions.forget(id);
             self.contests.end(id);
@@ -299,6 +302,7 @@ impl Contexts {
         let entry = self.entry_by(context, established, &active.reap);
         let told = active::digest(self.digest, &entry);
         let Some(active) = self.active.get_mut(&id) else { return };
+        active.place = self.tally.change(active.place, Class::of(ulids, &active.reap));
         if told != active.told {
             active.told = told;
             self.updates.push_back(Update::Upsert(entry));

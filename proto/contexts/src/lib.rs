@@ -46,6 +46,7 @@ mod snapshot;
 mod spread;
 mod standby;
 mod steer;
+mod tally;
 mod view;
 mod waiting;
 
@@ -67,5 +68,6 @@ pub use reply::{Reply, Witness};
 pub use rules::{PathRule, Preference, Scope};
 pub use snapshot::ContextSnapshot;
 pub use steer::{PathView, Placed, Refusal};
+pub use tally::Class;
 pub use view::{ContextView, EstablishedView, NegativeView};
 pub use waiting::Waiting;

@@ -26,6 +26,7 @@ use crate::reply::Reply;
 use crate::slots::Slots;
 use crate::standby::StandbyPaths;
 use crate::steer::Steering;
+use crate::tally::Tally;
 use crate::waiting::Waiting;
 use moorline_datapath::shim6::Update;
 use moorline_types::DropCounters;
@@ -41,6 +42,7 @@ pub struct Contexts {
     pub(crate) rng: ChaCha20Rng,
     pub(crate) shim6: shim6::Machine,
     pub(crate) active: Slots,
+    pub(crate) tally: Tally,
     /// Contexts of an earlier run that this one has not restored yet.
     pub(crate) waiting: Waiting,
     pub(crate) notes: BTreeMap<ContextId, Notes>,
@@ -108,6 +110,7 @@ impl Contexts {
             config,
             rng,
             active: Slots::default(),
+            tally: Tally::default(),
             waiting: Waiting::default(),
             notes: BTreeMap::new(),
             digest,

@@ -1,3 +1,5 @@
+use core::ops::Range;
+
 use moorline_reap as reap;
 use moorline_shim6::{Established, Key, PeerSet, Role};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Locators};
@@ -41,25 +43,41 @@ pub struct ContextSnapshot {
 impl Contexts {
     /// The established contexts in their present state, and those that still wait to be restored.
     pub fn snapshot(&self) -> impl Iterator<Item = ContextSnapshot> + '_ {
-        let there = self.shim6.contexts().filter_map(|context| {
-            let established = context.established()?;
-            let active = self.active.get(&context.id)?;
-            Some(ContextSnapshot {
-                id: context.id,
-                key: context.key,
-                local_tag: context.local_tag,
-                peer_tag: established.peer_tag,
-                locators: active.reap.current_pair(),
-                local_locators: established.local_locators.clone(),
-                peer: established.peer.clone(),
-                told_preferences: self.shim6.has_told_preferences(),
-                knows_checks: active.reap.knows_checks(),
-                has_traffic: context.has_traffic(),
-                role: established.role,
-                cause: active.cause,
-            })
-        });
-        there.chain(self.waiting.iter().cloned())
+        self.snapshot_in(0..self.slots())
+    }
+
+    /// Number of slots that contexts have, or wait for.
+    #[must_use]
+    pub fn slots(&self) -> u32 {
+        self.shim6.slots().max(self.waiting.slots())
+    }
+
+    /// The [`snapshot`](Self::snapshot) of the contexts in these slots. A context that waits is restored into its slot, so
+    /// snapshots of all slots, taken one after the other, miss no context and have none twice.
+    pub fn snapshot_in(&self, slots: Range<u32>) -> impl Iterator<Item = ContextSnapshot> + '_ {
+        slots
+            .map(ContextId)
+            .filter_map(|id| self.snapshot_of(id).or_else(|| self.waiting.get(id).cloned()))
+    }
+
+    fn snapshot_of(&self, id: ContextId) -> Option<ContextSnapshot> {
+        let context = self.shim6.context(id)?;
+        let established = context.established()?;
+        let active = self.active.get(&id)?;
+        Some(ContextSnapshot {
+            id,
+            key: context.key,
+            local_tag: context.local_tag,
+            peer_tag: established.peer_tag,
+            locators: active.reap.current_pair(),
+            local_locators: established.local_locators.clone(),
+            peer: established.peer.clone(),
+            told_preferences: self.shim6.has_told_preferences(),
+            knows_checks: active.reap.knows_checks(),
+            has_traffic: context.has_traffic(),
+            role: established.role,
+            cause: active.cause,
+        })
     }
 
     /// Continues a context of an earlier run. The caller must have set the addresses by

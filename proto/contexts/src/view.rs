@@ -7,6 +7,7 @@ use moorline_types::{ContextId, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
 use crate::event::Cause;
 use crate::machine::Contexts;
+use crate::tally::Class;
 
 /// A context for people and the API, without tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +67,44 @@ impl Contexts {
     ) -> impl Iterator<Item = ContextView> + '_ {
         let first = slot.map_or(0, |ContextId(slot)| slot.saturating_add(1));
         self.shim6.contexts_from(ContextId(first)).map(|context| self.view_of(context))
+    }
+
+    /// Number of contexts in any state, without those of an earlier run that wait.
+    #[must_use]
+    pub const fn len(&self) -> u32 {
+        self.shim6.count()
+    }
+
+    /// Whether there are no contexts.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Numbers of established contexts by class.
+    pub fn counts(&self) -> impl Iterator<Item = (Class, u64)> + '_ {
+        self.tally.iter()
+    }
+
+    /// The slots of the established contexts behind this slot, or of all of them, in order.
+    pub fn established_after(
+        &self,
+        slot: Option<ContextId>,
+    ) -> impl Iterator<Item = ContextId> + '_ {
+        let first = slot.map_or(0, |ContextId(slot)| slot.saturating_add(1));
+        let contexts = self.shim6.contexts_from(ContextId(first));
+        contexts.filter(|context| context.established().is_some()).map(|context| context.id)
+    }
+
+    /// Our locator in the current pair of each established context, by slot.
+    pub fn current_locals(&self) -> impl Iterator<Item = (ContextId, Locator)> + '_ {
+        let local = |id: ContextId| Some((id, self.active.get(&id)?.reap.current_pair().local));
+        self.shim6.contexts().filter_map(move |context| local(context.id))
+    }
+
+    /// The ULIDs of all contexts, by slot.
+    pub fn ulid_pairs(&self) -> impl Iterator<Item = UlidPair> + '_ {
+        self.shim6.contexts().map(|context| context.key.ulids)
     }
 
     /// The slots of the context between these ULIDs and of the contexts forked from it.

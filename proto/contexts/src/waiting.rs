@@ -93,6 +93,15 @@ impl Waiting {
         moved.any(|context| context.key.ulids == ulids)
     }
 
+    /// Number of slots up to the last one that a context waits for.
+    pub(crate) fn slots(&self) -> u32 {
+        self.contexts.last_key_value().map_or(0, |(id, _)| id.0.saturating_add(1))
+    }
+
+    pub(crate) fn get(&self, id: ContextId) -> Option<&ContextSnapshot> {
+        self.contexts.get(&id)
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = &ContextSnapshot> {
         self.contexts.values()
     }

@@ -133,10 +133,7 @@ impl Routing {
     /// Addresses of ours that are ULIDs or locators of contexts and sessions, also of contexts that wait to be taken
     /// over, and the addresses to which peers may send: the [`told`](Self::told) ones, and those of [`named_on_bare`].
     pub(crate) fn in_use(&self, shim6: &Contexts) -> BTreeSet<Ipv6Addr> {
-        let established = shim6.contexts().filter_map(|context| {
-            let established = context.established?;
-            Some([context.ulids.local.0, established.locators.local.0])
-        });
+        let established = shim6.counts().map(|(class, _)| [class.ulid.0, class.local.0]);
         let of_session = |(_, known): (_, &KnownSession)| {
             [known.pair.local.address(), known.wire.local.address()]
         };
@@ -179,8 +176,7 @@ impl Routing {
 
     /// ULIDs that contexts and sessions need and no uplink has.
     pub(crate) fn ulids_to_keep(&self, shim6: &Contexts) -> BTreeSet<Ulid> {
-        let contexts = shim6.contexts().filter(|context| context.established.is_some());
-        let of_contexts = contexts.map(|context| context.ulids.local);
+        let of_contexts = shim6.counts().map(|(class, _)| class.ulid);
         let all = of_contexts.chain(shim6.waiting().ulids()).chain(self.session_ulids());
         all.filter(|ulid| !self.is_on_uplink(ulid.0)).collect()
     }

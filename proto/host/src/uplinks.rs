@@ -12,7 +12,7 @@ use core::time::Duration;
 
 use moorline_addresses::{DefaultRoute, HostView, Uplink};
 use moorline_contexts::{Cause, Event, EventKind, FailureHint, ReapState, Reply};
-use moorline_types::{ContextId, IlvPair, Instant, LocatorPair};
+use moorline_types::{ContextId, IlvPair, Instant, Locator, LocatorPair};
 
 use crate::effect::Effect;
 use crate::health::STEADY;
@@ -184,18 +184,29 @@ impl Host {
         if self.left_until.is_some() {
             self.let_stay_until(now + SETTLED);
         }
-        let mut standing = BTreeMap::new();
-        for context in self.shim6.contexts() {
-            let local = context.established.map(|known| known.locators.local);
-            if let Some(ifindex) = local.and_then(|own| self.routing.ifindex_of(own.0)) {
-                standing.entry(ifindex).or_insert(context.id);
-            }
-        }
+        let standing = self.standing();
         for ifindex in self.routing.view.uplinks.iter().map(|one| one.ifindex).collect::<Vec<_>>() {
             if let Some((_, context)) = standing.iter().find(|(by, _)| **by != ifindex) {
                 self.doubt(ifindex, Some(*context), now);
             }
         }
+    }
+
+    /// A context for each uplink on which contexts stand.
+    fn standing(&self) -> BTreeMap<u32, ContextId> {
+        let ifindex_of = |local: Locator| self.routing.ifindex_of(local.0);
+        let counted = self.shim6.counts().filter_map(|(class, _)| ifindex_of(class.local));
+        let uplinks = counted.collect::<BTreeSet<_>>().len();
+        let mut standing = BTreeMap::new();
+        let mut locals = self.shim6.current_locals();
+        while standing.len() < uplinks
+            && let Some((context, local)) = locals.next()
+        {
+            if let Some(ifindex) = ifindex_of(local) {
+                standing.entry(ifindex).or_insert(context);
+            }
+        }
+        standing
     }
 
     /// Handles a router that Neighbor Unreachability Detection has given up. The kernel avoids the router as well.

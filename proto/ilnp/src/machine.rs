@@ -245,6 +245,11 @@ impl Machine {
         self.sessions_after(None, now)
     }
 
+    /// The pairs that sockets see of all sessions, by slot.
+    pub fn pairs(&self) -> impl Iterator<Item = IlvPair> + '_ {
+        self.ilcc.iter().map(|(_, pair, _)| pair)
+    }
+
     /// Views of the sessions behind this slot, or of all sessions, by slot.
     pub fn sessions_after(
         &self,

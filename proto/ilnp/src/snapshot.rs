@@ -1,5 +1,6 @@
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use moorline_datapath::ilnp::ChecksumMode;
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
@@ -49,7 +50,20 @@ impl Machine {
     /// Snapshots of the sessions that both ends know. Handshakes in progress are not saved: traffic begins them
     /// again.
     pub fn snapshot(&self) -> impl Iterator<Item = SessionSnapshot> + '_ {
-        self.ilcc.iter().filter_map(|(id, pair, session)| {
+        self.snapshot_in(0..self.slots())
+    }
+
+    /// Number of slots that sessions have, with those that are free.
+    #[must_use]
+    pub const fn slots(&self) -> u32 {
+        self.ilcc.slots()
+    }
+
+    /// The [`snapshot`](Self::snapshot) of the sessions in these slots.
+    pub fn snapshot_in(&self, slots: Range<u32>) -> impl Iterator<Item = SessionSnapshot> + '_ {
+        let sessions = self.ilcc.iter_from(SessionId(slots.start));
+        let sessions = sessions.take_while(move |(id, ..)| id.0 < slots.end);
+        sessions.filter_map(|(id, pair, session)| {
             let (_, received) = self.ilcc.key(id)?;
             matches!(session.opening, Opening::Done).then_some(())?;
             Some(SessionSnapshot {

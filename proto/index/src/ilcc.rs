@@ -86,6 +86,12 @@ impl<T> Ilcc<T> {
         self.len
     }
 
+    /// Number of slots, with those that are free.
+    #[must_use]
+    pub const fn slots(&self) -> u32 {
+        self.slots.len()
+    }
+
     /// Whether there are no entries.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

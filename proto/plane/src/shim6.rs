@@ -46,6 +46,7 @@ mod flows;
 mod hint;
 mod icmp;
 mod live;
+mod mark;
 mod packet;
 mod paths;
 mod plane;

@@ -267,6 +267,18 @@ impl Machine {
         self.table.of_pair(ulids)
     }
 
+    /// Number of contexts.
+    #[must_use]
+    pub const fn count(&self) -> u32 {
+        self.table.count()
+    }
+
+    /// Number of slots, with those that are free.
+    #[must_use]
+    pub const fn slots(&self) -> u32 {
+        self.table.slots()
+    }
+
     /// All contexts, by slot.
     pub fn contexts(&self) -> impl Iterator<Item = &Context> + '_ {
         self.table.iter()

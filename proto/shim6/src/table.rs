@@ -17,6 +17,8 @@ use crate::key::Key;
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     slots: Segments<Option<Context>>,
+    /// Number of contexts.
+    count: u32,
     /// Slots without a context, and not reserved. A restored context may take its slot out of the middle.
     free: BTreeSet<ContextId>,
     max: u32,
@@ -49,6 +51,7 @@ impl Table {
         rng.fill_bytes(&mut key);
         Self {
             slots: Segments::new(),
+            count: 0,
             free: BTreeSet::new(),
             max,
             by_key: Index::new(rng),
@@ -60,6 +63,14 @@ impl Table {
             queues: [Queue::default(); 3],
             shares: FairShares::new(usize::try_from(max).unwrap_or(0), key),
         }
+    }
+
+    pub(crate) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(crate) const fn slots(&self) -> u32 {
+        self.slots.len()
     }
 
     pub(crate) fn get(&self, id: ContextId) -> Option<&Context> {
@@ -286,6 +297,7 @@ impl Table {
         self.by_key.remove(self.by_key.digest(&context.key), id);
         self.by_tag.remove(self.by_tag.digest(&context.local_tag), id);
         self.shares.remove(context.key.ulids.peer.0);
+        self.count -= 1;
         self.forks.remove(&context.key);
         self.free.insert(id);
         Some(context)
@@ -322,6 +334,7 @@ impl Table {
         self.by_key.insert(ways.key, context.id);
         self.by_tag.insert(ways.tag, context.id);
         self.shares.add(context.key.ulids.peer.0);
+        self.count += 1;
         if context.key.forked_instance != 0 {
             self.forks.insert(context.key);
         }

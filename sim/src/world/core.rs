@@ -1,9 +1,10 @@
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use moorline_contexts::{Event, EventKind, ReapState, Transmit};
+use moorline_contexts::{Class, Event, EventKind, ReapState, Transmit};
 use moorline_datapath::shim6::Update;
 use moorline_host::model::{contested, difference};
-use moorline_host::{Effect, SessionAddress};
+use moorline_host::{Effect, Host, SessionAddress};
 use moorline_plane::Report;
 use moorline_types::{Instant, Locator, UlidPair};
 use moorline_wire::PROTOCOL;
@@ -318,6 +319,7 @@ impl World<'_> {
         else {
             return;
         };
+        assert_eq!(counts(core), walked(core), "{} counts its contexts", host_name(host));
         let mut found = vec![(Rule::OneOwner, contested(core).map(|pair| pair.to_string()))];
         if !core.awaits_retry() {
             let sessions = planes.ilnp.iter().flat_map(|plane| plane.sessions());
@@ -407,6 +409,28 @@ fn can_be_refused(effect: &Effect) -> bool {
             | Effect::FollowRules
     );
     is_of_kernel || effect.is_removal()
+}
+
+/// The numbers of contexts that a core keeps: of all, and of the established ones by class.
+fn counts(core: &Host) -> (usize, BTreeMap<Class, u64>) {
+    let contexts = core.shim6();
+    (usize::try_from(contexts.len()).unwrap_or(usize::MAX), contexts.counts().collect())
+}
+
+/// The same numbers from a look at all contexts.
+fn walked(core: &Host) -> (usize, BTreeMap<Class, u64>) {
+    let mut classes = BTreeMap::new();
+    for context in core.shim6().contexts() {
+        let Some(established) = context.established else { continue };
+        let class = Class {
+            ulid: context.ulids.local,
+            local: established.locators.local,
+            is_exploring: established.reap != ReapState::Operational,
+            is_moved: established.locators != context.ulids.as_locators(),
+        };
+        *classes.entry(class).or_default() += 1;
+    }
+    (core.shim6().contexts().count(), classes)
 }
 
 fn handle_report(core: &mut Core, report: Report, now: Instant) {

@@ -43,6 +43,8 @@ fn status() -> Status {
         warnings: vec![],
         excluded: vec![],
         longest_turn_us: 800,
+        counted_ms_ago: 0,
+        uncounted: 0,
     }
 }
 

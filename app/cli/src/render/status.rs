@@ -20,9 +20,10 @@ pub fn status(status: &Status, now_unix_ms: u64) -> String {
     // Writing to a String cannot fail.
     let _ = write!(
         text,
-        "\ncontexts  {}\n{}ilnp      {}\ndrops     {}\n",
+        "\ncontexts  {}\n{}{}ilnp      {}\ndrops     {}\n",
         context_counts(status.contexts),
         survival(&status.survival),
+        uncounted(status.uncounted),
         status.ilnp.as_ref().map_or_else(|| "off".to_owned(), ilnp),
         without_ilnp(status)
     );
@@ -90,6 +91,14 @@ fn survival(all: &[Survival]) -> String {
         let _ = writeln!(text, "{name:<10}{told}");
     }
     text
+}
+
+/// Formats how many contexts and sessions the lines about failover and ILNP lack.
+fn uncounted(count: u64) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    format!("{:<10}contexts and sessions that are not counted yet: {count}\n", "")
 }
 
 fn context_counts(counts: ContextCounts) -> String {

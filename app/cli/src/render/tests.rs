@@ -80,6 +80,8 @@ fn a_status() -> Status {
         warnings: vec!["wwan0 has no carrier: nothing can move there".into()],
         excluded: Vec::new(),
         longest_turn_us: 0,
+        counted_ms_ago: 0,
+        uncounted: 0,
     }
 }
 

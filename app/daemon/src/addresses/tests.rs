@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -134,7 +135,7 @@ fn a_damaged_file_costs_no_address_and_a_person_is_told() {
     let mut next = Bench::new(AddressMode::HbaCompatible, open());
     assert!(next.host.proof().generation() > generation, "peers take none for old");
     assert_eq!(next.follow(view()), placed);
-    let warnings = next.views().warnings(&[]);
+    let warnings = next.views().warnings(&BTreeMap::new());
     assert!(warnings.iter().any(|one| one.contains("addresses.json.damaged")), "{warnings:?}");
 }
 
@@ -159,7 +160,7 @@ fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_comma
     let ulid = Locator(own).as_ulid();
     assert_eq!(bench.views().way_back(ulid), None);
     bench.follow(view());
-    let warnings = bench.views().warnings(&[ulid, ulid]);
+    let warnings = bench.views().warnings(&BTreeMap::from([(ulid, 2)]));
     let command = format!("ip -6 addr add {own}/64 dev up1 noprefixroute, or restart moorlined.");
     let expected = format!(
         "up1: {own}, an address of ours, was removed by a person or a network manager, and stays away, and 2 \
@@ -177,7 +178,7 @@ fn the_remedy_for_a_single_address_is_an_address_that_can_move_and_no_setting_th
     single.uplinks[1].addresses[0].prefix_len = 128;
     let ulid = Locator(single.uplinks[1].addresses[0].address).as_ulid();
     let told = |bench: &Bench| {
-        let warnings = bench.views().warnings(&[ulid]);
+        let warnings = bench.views().warnings(&BTreeMap::from([(ulid, 1)]));
         warnings.into_iter().find(|one| one.starts_with("1 context uses")).expect("a warning")
     };
     let mut bench = Bench::new(AddressMode::HbaCompatible, store("on"));
@@ -214,9 +215,17 @@ fn prefixes_without_a_rule_are_told_once_and_shown_as_long_as_there_are_some() {
         "{news}"
     );
     assert_eq!(bench.addresses.handle_unserved(prefixes(1..5)), None);
-    assert!(bench.views().warnings(&[]).iter().any(|one| one.contains("and 1 more have no")));
+    assert!(
+        bench
+            .views()
+            .warnings(&BTreeMap::new())
+            .iter()
+            .any(|one| one.contains("and 1 more have no"))
+    );
     assert_eq!(bench.addresses.handle_unserved(Vec::new()), None);
-    assert!(!bench.views().warnings(&[]).iter().any(|one| one.contains("routing rule")));
+    assert!(
+        !bench.views().warnings(&BTreeMap::new()).iter().any(|one| one.contains("routing rule"))
+    );
     assert!(bench.addresses.handle_unserved(prefixes(1..2)).is_some());
 }
 

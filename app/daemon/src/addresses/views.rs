@@ -124,8 +124,8 @@ impl AddressViews<'_> {
         member.map_or(Proof::None, |member| member.kind.to_string().into())
     }
 
-    /// Returns warnings about addresses. `in_use`: ULIDs of contexts.
-    pub(crate) fn warnings(&self, in_use: &[Ulid]) -> Vec<String> {
+    /// Returns warnings about addresses. `in_use`: number of contexts by ULID.
+    pub(crate) fn warnings(&self, in_use: &BTreeMap<Ulid, u64>) -> Vec<String> {
         let (view, mut warnings) = (self.host.view(), Vec::new());
         let failing = self.host.failing_uplinks();
         if view.uplinks.len() < 2 {
@@ -175,9 +175,9 @@ impl AddressViews<'_> {
     }
 
     /// Returns warnings about our addresses that a person has removed; the daemon does not add them again (decision 009).
-    fn taken_away(&self, in_use: &[Ulid]) -> Vec<String> {
+    fn taken_away(&self, in_use: &BTreeMap<Ulid, u64>) -> Vec<String> {
         let text = |(name, address): &(String, Ipv6Addr)| {
-            let contexts = in_use.iter().filter(|ulid| ulid.0 == *address).count();
+            let contexts = in_use.get(&Ulid(*address)).copied().unwrap_or_default();
             let uses = match contexts {
                 0 => String::new(),
                 _ => format!(", and {} it", contexts_use(contexts)),
@@ -206,16 +206,13 @@ impl AddressViews<'_> {
     }
 
     /// Returns warnings about contexts whose peers learn no other address, with reason and advice.
-    fn unprovable(&self, in_use: &[Ulid]) -> Vec<String> {
-        let mut count: BTreeMap<Ulid, usize> = BTreeMap::new();
+    fn unprovable(&self, in_use: &BTreeMap<Ulid, u64>) -> Vec<String> {
         let proof = self.host.proof();
-        for ulid in in_use.iter().filter(|ulid| proof.announcement_for(**ulid).is_none()) {
-            *count.entry(*ulid).or_default() += 1;
-        }
-        count.into_iter().map(|(ulid, contexts)| self.why_unprovable(ulid, contexts)).collect()
+        let unprovable = in_use.iter().filter(|(ulid, _)| proof.announcement_for(**ulid).is_none());
+        unprovable.map(|(ulid, contexts)| self.why_unprovable(*ulid, *contexts)).collect()
     }
 
-    fn why_unprovable(&self, ulid: Ulid, contexts: usize) -> String {
+    fn why_unprovable(&self, ulid: Ulid, contexts: u64) -> String {
         let left_out = self.host.proof().left_out_for(ulid);
         let why = left_out
             .first()
@@ -286,7 +283,7 @@ pub(crate) const fn evidence_text(evidence: Evidence) -> &'static str {
     }
 }
 
-fn contexts_use(count: usize) -> String {
+fn contexts_use(count: u64) -> String {
     if count == 1 { "1 context uses".to_owned() } else { format!("{count} contexts use") }
 }
 

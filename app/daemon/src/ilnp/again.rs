@@ -51,18 +51,10 @@ impl Daemon {
             self.apply_rules();
         }
     }
-
-    /// Writes the sessions, if they have changed.
-    pub(crate) fn save_sessions(&mut self) -> anyhow::Result<()> {
-        let Some(ilnp) = self.ilnp.as_mut().filter(|ilnp| ilnp.is_unsaved) else { return Ok(()) };
-        self.store.save_sessions(self.host.ilnp().into_iter().flat_map(Sessions::snapshot))?;
-        ilnp.is_unsaved = false;
-        Ok(())
-    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::collections::BTreeSet;
 
     use moorline_contexts::Contexts;
@@ -77,7 +69,8 @@ mod tests {
     use crate::config;
     use crate::ilnp::Ilnp;
 
-    fn session(number: u64) -> SessionSnapshot {
+    /// Returns a session with a correspondent of its own.
+    pub(crate) fn session(number: u64) -> SessionSnapshot {
         let (local, remote) = (L64(0x2001_0db8_00a0_0000), L64(0x2001_0db8_00b0_0000));
         let peer = Ilv::new(remote, Nid(0x0200_00ff_fe00_0010 + number));
         SessionSnapshot {

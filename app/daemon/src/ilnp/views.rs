@@ -1,15 +1,13 @@
 //! Answers of the control API about ILNP.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv6Addr;
+use std::collections::BTreeMap;
 
 use moorline_api::{
     Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpStatus, NumbersQuery, RemoteLocator,
-    SessionCounts,
 };
 use moorline_datapath::Plane as _;
 use moorline_host::Sessions;
-use moorline_ilnp::{LocalLocator, SessionView, State};
+use moorline_ilnp::{LocalLocator, SessionView};
 use moorline_types::{Instant, Nonce, SessionId};
 
 use super::Ilnp;
@@ -17,6 +15,7 @@ use super::tell::pair_of;
 use crate::clock;
 use crate::readiness;
 use crate::shell::Daemon;
+use crate::survey::Found;
 use crate::views::sums;
 
 impl Daemon {
@@ -52,15 +51,8 @@ impl Daemon {
     }
 
     /// Returns the overview of ILNP; none if ILNP is off.
-    pub(crate) fn ilnp_status(&self) -> Option<IlnpStatus> {
-        self.sessions().map(|(ilnp, sessions)| ilnp.status(sessions))
-    }
-
-    /// Returns our address on the wire of each established session.
-    pub(crate) fn locals_in_use(&self, now: Instant) -> impl Iterator<Item = Ipv6Addr> + '_ {
-        let sessions = self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now));
-        let established = sessions.filter(|session| session.state == State::Established);
-        established.map(|session| pair_of(session.wire).local)
+    pub(crate) fn ilnp_status(&self, found: &Found) -> Option<IlnpStatus> {
+        self.sessions().map(|(ilnp, sessions)| ilnp.status(sessions, found))
     }
 
     fn sessions(&self) -> Option<(&Ilnp, &Sessions)> {
@@ -69,27 +61,15 @@ impl Daemon {
 }
 
 impl Ilnp {
-    fn status(&self, sessions: &Sessions) -> IlnpStatus {
-        let mut counts = SessionCounts::default();
-        let mut nodes = BTreeSet::new();
-        for session in sessions.sessions(clock::now()) {
-            nodes.insert(session.pair.remote.nid);
-            match session.state {
-                State::Established => counts.established += 1,
-                State::Confirming | State::Offered => counts.opening += 1,
-            }
-            counts.moved += u64::from(session.wire != session.pair);
-            counts.awaiting += u64::from(session.awaits_acknowledgement);
-            counts.unreachable += u64::from(session.stands_still);
-        }
+    fn status(&self, sessions: &Sessions, found: &Found) -> IlnpStatus {
         let without = sessions.classic();
         let types = self.config.machine.types;
         let refused = sessions.refused();
         IlnpStatus {
             policy: Some(self.config.policy.clone()),
             icmp_types: [types.initiator, types.responder],
-            correspondents: u64::try_from(nodes.len()).unwrap_or(u64::MAX),
-            sessions: counts,
+            correspondents: u64::try_from(found.correspondents).unwrap_or(u64::MAX),
+            sessions: found.sessions,
             max_sessions: self.config.max_sessions,
             locators: sessions.locators().iter().map(|own| own.l64.to_string()).collect(),
             identifiers: u32::try_from(sessions.nids().len()).unwrap_or(u32::MAX),

@@ -34,7 +34,7 @@ fn what_is_kept_of_a_context_is_read_as_it_was_written() {
 }
 
 /// Contexts of a host with two addresses, with peers that have two. Every other context has moved.
-fn many(count: u32) -> Vec<ContextSnapshot> {
+pub(crate) fn many(count: u32) -> Vec<ContextSnapshot> {
     let [one] = <[_; 1]>::try_from(contexts(KEPT.as_bytes())).expect("one context");
     let at = |isp: u16, high: u16, low: u16| {
         Locator::from(Ipv6Addr::new(0x2001, 0xdb8, isp, high, 0x3c1d, 0x82f7, 0x91ab, low))

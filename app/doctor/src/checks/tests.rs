@@ -75,6 +75,8 @@ fn good() -> Facts {
         warnings: Vec::new(),
         excluded: Vec::new(),
         longest_turn_us: 0,
+        counted_ms_ago: 0,
+        uncounted: 0,
     };
     Facts {
         version: "1.0".into(),

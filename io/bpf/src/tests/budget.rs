@@ -91,6 +91,7 @@ fn entry(id: u32, tag: u64) -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
+        marks: false,
     }
 }
 

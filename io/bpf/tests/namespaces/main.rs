@@ -83,6 +83,7 @@ impl Host {
             congestion: false,
             paths: Arc::default(),
             spread: false,
+            marks: false,
         }
     }
 

@@ -109,6 +109,7 @@ fn the_contexts_behind_a_slot_follow_in_order() {
                 .map(|context| context.id)
                 .eq(all[after..].iter().copied())
         );
+        assert!(site.host.established_after(slot).eq(all[after..].iter().copied()));
     }
     assert_eq!(site.host.contexts_after(Some(ContextId(u32::MAX))).count(), 0);
 }

@@ -30,6 +30,7 @@ fn entry(id: u32, is_moved: bool) -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
+        marks: false,
     }
 }
 

@@ -38,6 +38,7 @@ fn plane(tag: ContextTag) -> Plane {
         congestion: false,
         paths: Arc::default(),
         spread: false,
+        marks: false,
     };
     plane.handle_update(&Update::Upsert(entry), Instant::ZERO);
     plane

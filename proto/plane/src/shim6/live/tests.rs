@@ -40,6 +40,7 @@ fn entry() -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
+        marks: false,
     }
 }
 

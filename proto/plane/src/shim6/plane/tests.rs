@@ -48,6 +48,7 @@ fn entry(id: u32) -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
+        marks: false,
     }
 }
 
@@ -333,6 +334,7 @@ fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
             congestion: false,
             paths: Arc::default(),
             spread: false,
+            marks: false,
             ..entry(id)
         };
         plane.handle_update(&Update::Upsert(context), at(1));
