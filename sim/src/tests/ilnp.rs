@@ -358,7 +358,7 @@ fn a_session_leaves_a_locator_that_fails_without_a_word_and_stays_away() {
 
 /// Longest time on a silent path: the plane reports the silence, the question goes out up to four times, three of them in
 /// vain, and the host tells the move. A message of this may get lost.
-const SILENT: Duration = Duration::from_millis(SILENCE.as_millis() as u64 + 2500);
+const SILENT: Duration = SILENCE.saturating_add(Duration::from_millis(2500));
 
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#7-1 rfc6744#8-1 (test)
 #[test]
