@@ -258,48 +258,22 @@ __noinline int unproven_received(struct __sk_buff *skb, __u32 slot, __u32 where)
 	return 0;
 }
 
-/* How received payload shows its sender: not at all, by the tag, or by a mark. */
-enum shown {
-	SHOWN_NOT,
-	SHOWN_TAG,
-	SHOWN_MARK,
-};
-
-/* Notes a mark, or that none has come. Returns whether received payload is no answer because a mark is missing. */
-static __always_inline bool note_mark(const struct found *found, __u8 next, enum shown shown, __u32 octets, __u64 now)
-{
-	struct live *live = found->live;
-
-	if (shown == SHOWN_MARK)
-		mark_note(live, now);
-	if (shown != SHOWN_NOT)
-		return false;
-	if (next != IPPROTO_TCP)
-		unmarked_note(live, octets, now);
-	return found->context->flags & CONTEXT_MARKS && is_mark_missing(live, now);
-}
-
-/* Notes received payload. */
+/* Notes received payload. `tagged`: it came with the context tag. */
 static __always_inline void note_rx(struct __sk_buff *skb, const struct found *found, __u32 l2,
-				    const struct ip6 *ip6, enum shown shown, __u32 packets, __u32 octets)
+				    const struct ip6 *ip6, bool tagged, __u32 packets, __u32 octets)
 {
 	__u32 where = (l2 + sizeof(*ip6)) << 8 | ip6->next;
 	__u16 wanted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
 	struct live *live = found->live;
 	__u64 now = clock_about();
-	bool is_unmarked = note_mark(found, ip6->next, shown, octets, now);
-	bool is_proof = shown != SHOWN_NOT;
+	bool is_proof = tagged;
 	bool is_answer = true;
 
 	live->last_rx = now;
 	__sync_fetch_and_add(&live->rx_packets, packets);
 	__sync_fetch_and_add(&live->rx_bytes, octets);
-	if (is_proof)
-		live->unproven = 0;
-	else if (is_unmarked || wants_proof(live))
+	if (!tagged && wants_proof(live))
 		is_answer = is_proof = is_acknowledged(skb, found->slot, where);
-	if (is_unmarked && !is_answer)
-		live->marks |= MARKS_REFUSED;
 	if (is_answer) {
 		if (live->first_tx) {
 			live->first_tx = 0;

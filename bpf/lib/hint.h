@@ -17,7 +17,6 @@
 #define MOORLINE_HINT_H
 
 #include "clock.h"
-#include "mark.h"
 #include "report.h"
 #include "tcp.h"
 
@@ -112,15 +111,8 @@ static __always_inline void wait_heard(struct live *live, __u64 at)
 	if (!live->asked || (__s32)((__u32)(at >> ASKED_SHIFT) - live->asked) < 0)
 		return;
 	live->asked = 0;
-	if (!(live->hints & HINTS_SUSPECTED))
-		return;
-	if (!(live->marks & MARKS_REFUSED)) {
+	if (live->hints & HINTS_SUSPECTED)
 		mistake_note(live);
-		return;
-	}
-	/* The peer works, and no longer sends marks regularly. */
-	live->hints &= ~HINTS_SUSPECTED;
-	live->marks = 0;
 }
 
 /* The core explores and needs no hints. */
@@ -138,7 +130,6 @@ static __always_inline void wait_forget(struct live *live)
 	live->wait = 0;
 	live->wait_before = 0;
 	live->unproven = 0;
-	live->marks = 0;
 }
 
 /* Returns when the wait becomes silence, or NEVER. */

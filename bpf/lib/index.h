@@ -56,7 +56,7 @@ static __always_inline const struct address *current_peer(const struct context *
 
 static __always_inline bool is_quote_of(const struct quote *quote, const struct context *context)
 {
-	return context->flags & (CONTEXT_MOVED | CONTEXT_MARKS) && context->peer_tag == quote->peer_tag &&
+	return context->flags & CONTEXT_MOVED && context->peer_tag == quote->peer_tag &&
 	       address_eq(&context->local_locator, &quote->locators.local) &&
 	       address_eq(current_peer(context), &quote->locators.peer);
 }

@@ -100,21 +100,6 @@ static __always_inline int segment(__u32 l2)
 	return bpf_redirect(set->segment, 0);
 }
 
-/* Sends payload between the ULIDs. Some of it gets a mark. */
-static __always_inline int send_unmoved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
-					const struct found *found)
-{
-	__u32 octets = ip6_octets(skb, l2, ip6);
-	__u32 packets = packet_count(skb);
-	__u64 now = clock_about();
-
-	if (unlikely(found->context->flags & CONTEXT_MARKS) &&
-	    is_mark_due(found->live, ip6, octets, !skb->gso_size, now) && !mark_insert(skb, found->slot, l2))
-		return lose(DROP_ADJUST_ROOM);
-	note_tx(skb, found, (l2 + sizeof(*ip6)) << 8 | ip6->next, packets, octets, now);
-	return TC_ACT_UNSPEC;
-}
-
 //= rfc5533#11
 static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 {
@@ -147,7 +132,9 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	if (way)
 		return skb->gso_size ? segment(l2) : send_moved(skb, l2, &ip6, way, &found);
-	return send_unmoved(skb, l2, &ip6, &found);
+	note_tx(skb, &found, (l2 + sizeof(ip6)) << 8 | ip6.next, packet_count(skb), ip6_octets(skb, l2, &ip6),
+		clock_about());
+	return TC_ACT_UNSPEC;
 }
 
 /* Whether the tag and the locators of a packet are already known to be right. */
@@ -203,12 +190,6 @@ __noinline int elsewhere_of(struct __sk_buff *skb, __u32 l2, const struct addres
 	return local ? bound_elsewhere(skb, l2, local) : 0;
 }
 
-/* Whether a received packet has these ULIDs as addresses. */
-static __always_inline bool is_between(const struct ip6 *ip6, const struct pair *ulids)
-{
-	return address_eq(&ip6->source, &ulids->peer) && address_eq(&ip6->destination, &ulids->local);
-}
-
 /* Receives payload with a payload header, or a control message. */
 //= rfc5533#12.2 rfc5533#12.4
 static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
@@ -216,7 +197,6 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	struct origin *origin;
 	struct shim6 shim6;
 	struct found found;
-	enum shown shown;
 	__u32 octets;
 	int action;
 
@@ -233,7 +213,6 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	if (unlikely(action != TC_ACT_OK))
 		return unknown_in(ip6);
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
-	shown = is_between(ip6, &origin->ulids) ? SHOWN_MARK : SHOWN_TAG;
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin->ulids))
 		return drop(DROP_ADJUST_ROOM);
 	/* When the packet comes back, the program finds its context by the ULIDs: so only for a context that
@@ -250,7 +229,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 		if (unlikely(elsewhere))
 			return bound_redirect(skb, elsewhere, false);
 	}
-	note_rx(skb, &found, l2, ip6, shown, 1, octets);
+	note_rx(skb, &found, l2, ip6, true, 1, octets);
 	return TC_ACT_UNSPEC;
 }
 
@@ -284,7 +263,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	}
 	if (!is_neighbour_discovery(skb, l2, &ip6))
-		note_rx(skb, &found, l2, &ip6, SHOWN_NOT, packet_count(skb), ip6_octets(skb, l2, &ip6));
+		note_rx(skb, &found, l2, &ip6, false, packet_count(skb), ip6_octets(skb, l2, &ip6));
 	return TC_ACT_UNSPEC;
 }
 

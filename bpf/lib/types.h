@@ -74,8 +74,6 @@ enum context_flags {
 	CONTEXT_SPREAD = 256,
 	/* by_ulids leads to this context, and not to an older context between the same ULIDs. */
 	CONTEXT_SENDS = 512,
-	/* Payload between the ULIDs gets marks, and the peer's payload has some: see mark.h. */
-	CONTEXT_MARKS = 1024,
 };
 
 /* Decisions of the core about a context. Only user space writes them, as a whole and under the lock. */
@@ -135,11 +133,6 @@ struct live {
 	__u16 place;
 	/* See proof.h. Time since which no payload was proof; 0: proof came last. */
 	__u16 unproven;
-	/* See mark.h. Times of the last marks that have come and gone, and notes about those that have come. */
-	__u16 marked;
-	__u16 mark_sent;
-	__u8 marks;
-	__u8 reserved[3];
 };
 
 /* The timer of GROUP_SLOTS contexts. It has a map of its own, so that user space can read `lives` in batches.

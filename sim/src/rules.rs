@@ -194,9 +194,7 @@ impl Rules {
     /// Checks a packet to which a data plane has added a payload header.
     pub(crate) fn on_moved(&mut self, host: usize, octets: &[u8], original: &[u8], now: Instant) {
         let [way, ulids] = [octets, original].map(|one| packet::header(one).map(|(pair, _)| pair));
-        let is_tcp = packet::header(original).is_some_and(|(_, next)| next == packet::TCP);
-        let may_be_mark = !is_tcp && octets.len() <= MARK_MAX;
-        self.check(way != ulids || may_be_mark, Rule::Untouched, now, || {
+        self.check(way != ulids, Rule::Untouched, now, || {
             format!("{}: payload header on the ULID pair", name(host))
         });
         let is_probed = way.is_some_and(|way| self.probed.contains(&(host, way)));
@@ -229,9 +227,6 @@ impl Rules {
         self.owners.get(&locator).is_some_and(|&owner| owner != host)
     }
 }
-
-/// Largest packet with a mark (decision 200): each path takes it.
-const MARK_MAX: usize = 1280;
 
 /// Whether lost, late, repeated or reordered packets, or addresses that are gone, explain a drop.
 const fn is_explained(reason: DropReason) -> bool {

@@ -50,7 +50,6 @@ impl World {
             congestion: more >> 1 & 1 == 1,
             paths: paths.map(|bits| Path::of(ulids, pair(bits + 1))).collect(),
             spread: more >> 2 & 1 == 1,
-            marks: more >> 5 & 1 == 1,
         };
         // The core never gives one tag to two contexts.
         if self.contexts.values().any(|e| e.id != id && e.local_tag == entry.local_tag) {

@@ -176,7 +176,8 @@ impl Contexts {
     ) {
         let mut after = convert::context(entry, 0);
         after.path_count = u8::try_from(entry.paths.len()).unwrap_or(u8::MAX);
-        let quotes = entry.quoted().map(|pair| (pair, after.peer_tag)).collect();
+        let moved = entry.all_paths().filter(|path| path.is_moved());
+        let quotes = moved.map(|path| (path.pair, after.peer_tag)).collect();
         for (context, quotes) in before.into_iter().chain([(after, quotes)]) {
             if let Err(error) = self.clear(object, entry.id.0, &context, &quotes) {
                 tracing::debug!(%error, context = %entry.id, "left of an update that failed");
@@ -243,10 +244,11 @@ impl Contexts {
         })
     }
 
-    /// Locators and tag in packets of the context that show the tag, for all paths.
+    /// Locators and tag in packets of the context, for all paths. Only packets of a path that has moved show the tag.
     fn quotes(&self, slot: u32, context: &types::context) -> Result<Quotes> {
-        let entry = convert::entry(slot, context, Vec::new(), self.paths_of(slot, context)?);
-        Ok(entry.quoted().map(|pair| (pair, context.peer_tag)).collect())
+        let paths = self.paths_of(slot, context)?;
+        let all = core::iter::once(convert::current(context)).chain(paths.iter().copied());
+        Ok(all.filter(|path| path.is_moved()).map(|path| (path.pair, context.peer_tag)).collect())
     }
 
     fn index_quotes(&self, slot: u32, context: &types::context) -> Result<()> {

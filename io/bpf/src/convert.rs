@@ -138,7 +138,6 @@ fn flags(entry: &ContextEntry) -> u16 {
         (types::context_flags::CONTEXT_SUSPECTS, entry.suspects),
         (types::context_flags::CONTEXT_CONGESTION, entry.congestion),
         (types::context_flags::CONTEXT_SPREAD, entry.spread),
-        (types::context_flags::CONTEXT_MARKS, entry.marks),
     ];
     let set = all.into_iter().filter(|(_, is_set)| *is_set);
     let bits = set.fold(0, |bits, (flag, _)| bits | flag.0);
@@ -229,7 +228,6 @@ pub(crate) fn entry(
         congestion: has_congestion(context),
         paths,
         spread: has(context, types::context_flags::CONTEXT_SPREAD),
-        marks: has(context, types::context_flags::CONTEXT_MARKS),
     }
 }
 

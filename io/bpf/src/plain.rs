@@ -41,7 +41,7 @@ plain! {
     types::address: 16,
     types::pair: 32,
     types::context: 128,
-    types::live: 104,
+    types::live: 96,
     types::bucket: 32,
     types::hashing: 96,
     types::path_key: 8,

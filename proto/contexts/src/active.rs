@@ -126,7 +126,6 @@ impl Contexts {
             congestion: self.config.counts_congestion && !is_plain,
             paths: reap.paths().iter().filter(|_| !is_plain).map(|pair| path(*pair)).collect(),
             spread: self.config.spreads_flows,
-            marks: !is_plain && reap.marks() && is_marked_pair(context, established, reap),
         }
     }
 
@@ -145,16 +144,6 @@ impl Contexts {
         };
         self.ulids(id).zip(current).is_some_and(is_back)
     }
-}
-
-/// Whether payload may get marks. Payload goes between the ULIDs alone, and both are locators that the peers have told each
-/// other: a host drops payload with the tag at and from other addresses.
-fn is_marked_pair(context: &Context, established: &Established, reap: &reap::Machine) -> bool {
-    let ulids = context.key.ulids.as_locators();
-    reap.current_pair() == ulids
-        && reap.paths().is_empty()
-        && established.local_locators.contains(&ulids.local)
-        && established.peer.locators.contains(&ulids.peer)
 }
 
 /// The watch of the data plane. Besides the watches of REAP, the plane reports the first payload of a context that a

@@ -20,7 +20,7 @@ pub(crate) struct Refusals {
 
 /// The end of Shim6 on a host, at the other end or here (decision 094).
 impl Contexts {
-    /// Payload with a tag has reached a host without Shim6. The machine believes this only if the quote has the
+    /// Payload of a moved context has reached a host without Shim6. The machine believes this only if the quote has the
     /// tag and locators of the context, and the source is a locator of the peer. That is as hard to forge as an R1bis.
     pub(crate) fn on_payload_refused(
         &mut self,
@@ -68,7 +68,7 @@ impl Contexts {
         now.since(since) >= REFUSAL_PATIENCE
     }
 
-    /// The payload headers and addresses that peers probably use. A host that ends refuses such
+    /// The payload headers and addresses that peers probably use on moved contexts. A host that ends refuses such
     /// payload in advance, so that peers need not find out.
     pub fn payload_to_refuse(
         &self,
@@ -83,7 +83,7 @@ impl Contexts {
 
 /// The pairs by which payload carries a tag.
 fn tagged(entry: &ContextEntry) -> BTreeSet<LocatorPair> {
-    entry.quoted().collect()
+    entry.all_paths().filter(|path| path.is_moved()).map(|path| path.pair).collect()
 }
 
 /// Time in which a restarted daemon takes payload, or answers with R1bis: 5 s. Not configurable.

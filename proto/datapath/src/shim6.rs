@@ -36,10 +36,6 @@
 //! time, up to a bound. [`FailureHint::Unproven`] is told at payload that anybody could have sent, if for a second no
 //! other payload has answered what the context sends, and no [`Update::Heard`] has come.
 //!
-//! **Marks** are for contexts with [`marks`](ContextEntry::marks): some payload between the ULIDs gets the payload header
-//! all the same, and shows the tag. If the peer's marks are regular and one is missing, payload that anybody could have
-//! sent is no answer: it ends no wait and stops no Send Timer.
-//!
 //! **Congestion** is counted for contexts with [`congestion`](ContextEntry::congestion): [`PathCounters`], read on
 //! demand, and [`Report::Congested`].
 
@@ -48,9 +44,7 @@ mod trigger;
 
 use alloc::sync::Arc;
 use core::time::Duration;
-use moorline_types::{
-    ContextId, ContextTag, Instant, LocatorPair, Locators, Path, UlidPair, named_enum,
-};
+use moorline_types::{ContextId, ContextTag, Instant, Locators, Path, UlidPair, named_enum};
 
 use crate::Plane;
 
@@ -223,9 +217,6 @@ pub struct ContextEntry {
     pub paths: Arc<[Path]>,
     /// Whether flows whose mark names no path are spread over `current` and `paths`, each flow on one of them.
     pub spread: bool,
-    /// Whether some payload between the ULIDs gets the payload header, and some of the peer's payload has it, to show the
-    /// tag. The current path is then the ULIDs, and there are no others.
-    pub marks: bool,
 }
 
 impl ContextEntry {
@@ -238,13 +229,6 @@ impl ContextEntry {
     /// The current path, followed by the others.
     pub fn all_paths(&self) -> impl Iterator<Item = Path> {
         core::iter::once(self.current).chain(self.paths.iter().copied())
-    }
-
-    /// The locators in packets that carry the payload header.
-    pub fn quoted(&self) -> impl Iterator<Item = LocatorPair> {
-        let marked = Some(self.current).filter(|path| self.marks && !path.is_moved());
-        let moved = self.all_paths().filter(|path| path.is_moved());
-        marked.into_iter().chain(moved).map(|path| path.pair)
     }
 
     /// Largest number of octets that a packet gains between the socket and the wire.

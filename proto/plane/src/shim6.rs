@@ -46,7 +46,6 @@ mod flows;
 mod hint;
 mod icmp;
 mod live;
-mod mark;
 mod packet;
 mod paths;
 mod plane;

@@ -111,8 +111,6 @@ pub struct Entry {
     pub paths: Vec<[Ipv6Addr; 2]>,
     #[serde(default)]
     pub spread: bool,
-    #[serde(default)]
-    pub marks: bool,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -403,7 +401,6 @@ impl From<&Entry> for ContextEntry {
             congestion: entry.congestion,
             paths: entry.paths.iter().map(path).collect(),
             spread: entry.spread,
-            marks: entry.marks,
         }
     }
 }

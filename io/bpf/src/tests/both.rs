@@ -212,7 +212,6 @@ impl Both {
             congestion: random.one_in(2),
             paths: random_paths(random, ulids),
             spread: random.one_in(3),
-            marks: random.one_in(2),
         };
         let is_first =
             |other: &&ContextEntry| other.ulids == entry.ulids && !self.forks.contains(&other.id);
@@ -227,7 +226,6 @@ impl Both {
         let fork = ContextEntry {
             current: Path::of(ulids, ulids.as_locators()),
             suspects: false,
-            marks: false,
             congestion: false,
             paths: Arc::default(),
             ..entry
@@ -294,8 +292,6 @@ impl Both {
         let verdict = self.user.handle_outbound_of(&mut octets, sender, now);
         let (action, is_lost) = match verdict {
             Outbound::Pass => (TC_ACT_UNSPEC, false),
-            // A mark: the packet leaves by the uplink where it is.
-            Outbound::Send { .. } if octets[8..40] == packet[8..40] => (TC_ACT_UNSPEC, false),
             Outbound::Send { .. } => (TC_ACT_REDIRECT, false),
             Outbound::Drop(_) => (LOST, true),
         };
@@ -305,7 +301,7 @@ impl Both {
             Origin { cgroup, mark, ..Origin::default() },
         );
         check(&outcome, packet, (!is_lost).then_some(&octets), action, at);
-        !is_lost && octets != packet
+        action == TC_ACT_REDIRECT && !is_lost
     }
 
     /// Sends packets in both directions between the ULIDs of a context, for less than a second, and then looks at the

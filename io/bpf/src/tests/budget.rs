@@ -91,7 +91,6 @@ fn entry(id: u32, tag: u64) -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
-        marks: false,
     }
 }
 

@@ -51,7 +51,6 @@ pub(crate) fn entry(id: u32, peer: &str) -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
-        marks: false,
     }
 }
 

@@ -83,7 +83,6 @@ impl Host {
             congestion: false,
             paths: Arc::default(),
             spread: false,
-            marks: false,
         }
     }
 

@@ -30,7 +30,6 @@ fn entry(id: u32, is_moved: bool) -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
-        marks: false,
     }
 }
 

@@ -35,8 +35,6 @@ pub(crate) struct Seen {
     pub(crate) payload: Payload,
     /// Whether the packet came with the context tag.
     pub(crate) is_tagged: bool,
-    /// Whether it did so between the ULIDs.
-    pub(crate) is_mark: bool,
     pub(crate) has_ce: bool,
     pub(crate) at: Instant,
 }
@@ -98,21 +96,6 @@ impl Slot {
         send.into_iter().chain(silence).min()
     }
 
-    /// Notes a mark, or that none has come. Returns whether payload is no answer because a mark is missing.
-    fn note_mark(&mut self, seen: Seen) -> bool {
-        let marks = &mut self.live.marks;
-        if seen.is_mark {
-            marks.on_mark(seen.at);
-        }
-        if seen.is_tagged {
-            return false;
-        }
-        if matches!(seen.payload, Payload::Other) {
-            marks.on_unmarked(seen.octets, seen.at);
-        }
-        self.entry.marks && marks.is_missing(seen.at)
-    }
-
     /// Notes a received packet. Returns the time to look at the timers, if a period begins.
     fn on_received(
         &mut self,
@@ -121,19 +104,11 @@ impl Slot {
         unproven: &mut Budget,
         reports: &mut Reports,
     ) -> Option<Instant> {
-        let is_unmarked = self.note_mark(seen);
         // If another connection has taken the place of the flow, acknowledgements cannot be compared.
-        let wants_proof =
-            is_unmarked || self.live.wait.of_flow().is_some_and(|flow| segments.has(flow));
+        let wants_proof = self.live.wait.of_flow().is_some_and(|flow| segments.has(flow));
         let local_tag = self.entry.local_tag;
         let is_proof = seen.is_tagged || wants_proof && seen.is_acknowledged(local_tag, segments);
         let is_answer = is_proof || !wants_proof;
-        if seen.is_tagged {
-            self.live.unproven.on_proof();
-        }
-        if is_unmarked && !is_answer {
-            self.live.marks.on_refused();
-        }
         let look = &mut Look { entry: &self.entry, reports, now: seen.at };
         if is_answer && self.live.is_unanswered() {
             let Live { unproven: since, wait, .. } = &mut self.live;
@@ -260,13 +235,6 @@ impl Contexts {
         self.arm_after_packet(id, deadline, seen.at);
     }
 
-    /// Whether this payload between the ULIDs gets a mark.
-    pub(crate) fn is_mark_due(&mut self, id: ContextId, seen: Seen) -> bool {
-        let is_other = matches!(seen.payload, Payload::Other);
-        let marks = self.slots.get_mut(&id).filter(|slot| slot.entry.marks && is_other);
-        marks.is_some_and(|slot| slot.live.marks.is_due(seen.octets, seen.at))
-    }
-
     pub(crate) fn on_heard(&mut self, id: ContextId, at: Instant) {
         if let Some(slot) = self.slots.get_mut(&id) {
             slot.live.on_heard(at);
@@ -318,5 +286,6 @@ impl Contexts {
 
 /// The tag and the locators in packets that the host sends with a payload header.
 fn quotes(entry: &ContextEntry) -> impl Iterator<Item = (ContextTag, LocatorPair)> {
-    entry.quoted().map(|pair| (entry.peer_tag, pair))
+    let moved = entry.all_paths().filter(|path| path.is_moved());
+    moved.map(|path| (entry.peer_tag, path.pair))
 }

@@ -18,7 +18,6 @@ use moorline_datapath::shim6::{ContextEntry, FailureHint, Report};
 use moorline_types::Instant;
 
 use crate::shim6::live::{Look, REPORT_RETRY};
-use crate::shim6::mark::Marks;
 use crate::shim6::tcp::Flow;
 
 /// Notes of a plane about the answers on a context. Times are rounded as in the eBPF programs.
@@ -90,18 +89,12 @@ impl Wait {
     }
 
     /// The core has heard from the peer by other means, at this time.
-    pub(crate) fn on_heard(&mut self, at: Instant, marks: &mut Marks) {
-        if self.asked.is_none_or(|asked| at.as_nanos() >> ASKED_SHIFT < asked) {
-            return;
-        }
-        self.asked = None;
-        if !self.is_reported {
-            return;
-        }
-        if marks.on_doubt_answered() {
-            self.is_reported = false;
-        } else {
-            self.note_mistake();
+    pub(crate) fn on_heard(&mut self, at: Instant) {
+        if self.asked.is_some_and(|asked| at.as_nanos() >> ASKED_SHIFT >= asked) {
+            self.asked = None;
+            if self.is_reported {
+                self.note_mistake();
+            }
         }
     }
 

@@ -6,8 +6,8 @@
 //! | Idle | the context's birth, each packet | removal | `Idle`, once for each last packet |
 //! | proof | payload received that is no proof and stops the Send Timer, if proof came last | proof, `Heard`, other locators | `Suspected`, at the next such payload after a second |
 //!
-//! (*) While the answer to a TCP segment is awaited ([`Wait::of_flow`]), and while a mark is missing
-//! ([`Marks::is_missing`]), only payload of a sender who knows the tag or the connection.
+//! (*) While the answer to a TCP segment is awaited ([`Wait::of_flow`]), only payload of a sender who knows the tag
+//! or the connection.
 
 use moorline_datapath::shim6::{ContextCounters, ContextEntry, ReapTimers, Report};
 use moorline_types::Instant;
@@ -16,7 +16,6 @@ use core::time::Duration;
 
 use crate::reports::Reports;
 use crate::shim6::hint::Wait;
-use crate::shim6::mark::Marks;
 use crate::shim6::proof::Unproven;
 
 /// Time until a report that found no room is tried again. Not configurable.
@@ -45,7 +44,6 @@ pub(crate) struct Live {
     watch_seen: u32,
     pub(crate) wait: Wait,
     pub(crate) unproven: Unproven,
-    pub(crate) marks: Marks,
 }
 
 impl Live {
@@ -60,7 +58,6 @@ impl Live {
             watch_seen: 0,
             wait: Wait::default(),
             unproven: Unproven::default(),
-            marks: Marks::default(),
         }
     }
 
@@ -120,13 +117,12 @@ impl Live {
     pub(crate) fn forget_pair(&mut self) {
         self.wait.forget();
         self.unproven.on_proof();
-        self.marks.forget();
     }
 
     /// The core has heard from the peer by other means than payload.
     pub(crate) fn on_heard(&mut self, at: Instant) {
         self.first_tx = self.first_tx.filter(|&first| first >= at);
-        self.wait.on_heard(at, &mut self.marks);
+        self.wait.on_heard(at);
         self.unproven.on_proof();
     }
 

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_types::{ContextTag, Encapsulation, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{ContextTag, Encapsulation, Locator, LocatorPair, Path, Ulid, UlidPair};
 use moorline_wire::ip6::{
     ICMPV6, IP6_LEN, Ip6, TCP, UDP, Upper, is_extension, write_addresses, write_lengths,
 };
@@ -65,16 +65,11 @@ pub(crate) fn is_message_behind(ip6: &Ip6, packet: &[u8]) -> bool {
 /// Puts in the payload header and the locators. If the length field cannot hold so many octets more, returns `None`
 /// and leaves the packet as it is.
 //= rfc5533#11.1-1
-pub(crate) fn insert(
-    ip6: &Ip6,
-    packet: &mut Vec<u8>,
-    tag: ContextTag,
-    locators: LocatorPair,
-) -> Option<()> {
-    let len = ip6.payload_len.checked_add(OVERHEAD)?;
+pub(crate) fn insert(ip6: &Ip6, packet: &mut Vec<u8>, tag: ContextTag, path: Path) -> Option<()> {
+    let len = ip6.payload_len.checked_add(path.overhead())?;
     let header = PayloadHeader { next_header: ip6.next_header, tag };
     packet.splice(IP6_LEN..IP6_LEN, header.emit());
-    write_header(packet, len, PROTOCOL, locators);
+    write_header(packet, len, PROTOCOL, path.pair);
     Some(())
 }
 

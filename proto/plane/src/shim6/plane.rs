@@ -189,21 +189,12 @@ impl Plane {
             return Ok(Outbound::Pass);
         }
         let entry = &slot.entry;
-        let (id, peer_tag) = (entry.id, entry.peer_tag);
+        let id = entry.id;
         let payload = Payload::of(&ip6, packet);
-        let (is_tagged, is_mark, has_ce) = (false, false, false);
-        let seen = Seen { octets, payload, is_tagged, is_mark, has_ce, at: now };
+        let seen = Seen { octets, payload, is_tagged: false, has_ce: false, at: now };
         let path = paths::choose(entry, &ip6, packet, sender.mark, self.path_mark);
         let verdict = match path.encapsulation {
-            Encapsulation::None
-                if ip6.is_behind_others() || !self.contexts.is_mark_due(id, seen) =>
-            {
-                Outbound::Pass
-            }
-            Encapsulation::None => {
-                insert(&ip6, packet, peer_tag, path.pair).ok_or(DropReason::AdjustRoom)?;
-                Outbound::Send { source: path.pair.local.0 }
-            }
+            Encapsulation::None => Outbound::Pass,
             Encapsulation::PayloadHeader => {
                 if ip6.is_behind_others() {
                     return Err(DropReason::HeaderChain);
@@ -213,7 +204,7 @@ impl Plane {
                 if packet.len() + usize::from(path.overhead()) > mtu {
                     return Err(DropReason::AdjustRoom);
                 }
-                insert(&ip6, packet, peer_tag, path.pair).ok_or(DropReason::AdjustRoom)?;
+                insert(&ip6, packet, entry.peer_tag, path).ok_or(DropReason::AdjustRoom)?;
                 Outbound::Send { source: source.0 }
             }
         };
@@ -256,8 +247,7 @@ impl Plane {
         if !is_neighbour_discovery(&ip6, packet) {
             let payload = Payload::of(&ip6, packet);
             let has_ce = has_ce(&ip6);
-            let (is_tagged, is_mark) = (false, false);
-            let seen = Seen { octets, payload, is_tagged, is_mark, has_ce, at: now };
+            let seen = Seen { octets, payload, is_tagged: false, has_ce, at: now };
             self.contexts.on_received(id, seen, &mut self.reports);
         }
         Ok(Inbound::Pass)
@@ -316,12 +306,10 @@ impl Plane {
             return Err(DropReason::WrongLocators);
         }
         let (id, ulids) = (slot.entry.id, slot.entry.ulids);
-        let is_mark = inbound(ip6) == ulids;
         strip(ip6, packet, header, ulids);
         let octets = ip6.octets(packet) - PAYLOAD_HEADER_LEN;
         let payload = Ip6::read(packet).map_or(Payload::Other, |ip6| Payload::of(&ip6, packet));
-        let (is_tagged, has_ce) = (true, has_ce(ip6));
-        let seen = Seen { octets, payload, is_tagged, is_mark, has_ce, at: now };
+        let seen = Seen { octets, payload, is_tagged: true, has_ce: has_ce(ip6), at: now };
         self.contexts.on_received(id, seen, &mut self.reports);
         Ok(Inbound::Deliver)
     }

@@ -51,14 +51,6 @@ impl Machine {
         }
     }
 
-    /// Whether some payload between the ULIDs shows the tag. The peer has answered a check by the current pair, so the pair
-    /// carries protocol 140, and the peer takes the tag for proof as well.
-    #[must_use]
-    pub fn marks(&self) -> bool {
-        let is_proof_wanted = !self.config.profile.proof_interval.is_zero();
-        is_proof_wanted && self.suspects() && self.has_current_answered()
-    }
-
     /// Whether only an answer to a check says that the current pair works.
     pub(super) fn wants_proof(&self) -> bool {
         self.flight_now().is_some_and(|flight| {

@@ -38,7 +38,6 @@ fn plane(tag: ContextTag) -> Plane {
         congestion: false,
         paths: Arc::default(),
         spread: false,
-        marks: false,
     };
     plane.handle_update(&Update::Upsert(entry), Instant::ZERO);
     plane

@@ -40,7 +40,6 @@ fn entry() -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
-        marks: false,
     }
 }
 

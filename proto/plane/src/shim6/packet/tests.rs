@@ -26,6 +26,10 @@ fn only_global_unicast_is_routed() {
     assert!(is_routed("::2", "fec0::1"), "odd, but neither of a link nor of a host");
 }
 
+fn moved_to(pair: LocatorPair) -> Path {
+    Path { pair, encapsulation: Encapsulation::PayloadHeader }
+}
+
 proptest! {
     //= rfc5533#11.1-1 (test)
     #[test]
@@ -48,7 +52,7 @@ proptest! {
         let peer = Locator::from(<[u8; 16]>::try_from(peer).unwrap());
 
         let before = Ip6::read(&packet).unwrap();
-        insert(&before, &mut packet, tag, LocatorPair::new(local, peer)).unwrap();
+        insert(&before, &mut packet, tag, moved_to(LocatorPair::new(local, peer))).unwrap();
         prop_assert_eq!(packet.len(), original.len() + 8);
         let moved = Ip6::read(&packet).unwrap();
         prop_assert_eq!((moved.source, moved.destination), (local.0, peer.0));
@@ -69,8 +73,8 @@ proptest! {
         let Some(ip6) = Ip6::read(&packet) else { return Ok(()) };
         is_neighbour_discovery(&ip6, &packet);
         let mut moved = packet.clone();
-        let pair = outbound(&ip6).as_locators();
-        if insert(&ip6, &mut moved, ContextTag::from_bits(0), pair).is_some() {
+        let path = moved_to(outbound(&ip6).as_locators());
+        if insert(&ip6, &mut moved, ContextTag::from_bits(0), path).is_some() {
             prop_assert_eq!(moved.len(), packet.len() + 8);
         }
     }

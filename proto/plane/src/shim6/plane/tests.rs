@@ -48,7 +48,6 @@ fn entry(id: u32) -> ContextEntry {
         congestion: false,
         paths: Arc::default(),
         spread: false,
-        marks: false,
     }
 }
 
@@ -334,7 +333,6 @@ fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
             congestion: false,
             paths: Arc::default(),
             spread: false,
-            marks: false,
             ..entry(id)
         };
         plane.handle_update(&Update::Upsert(context), at(1));
