@@ -113,15 +113,15 @@ impl Copy {
         let mut left = limit;
         if let Some(contexts) = &mut self.contexts {
             let ContextId(first) = self.next_context;
-            let end = host.shim6().slots().min(first.saturating_add(left));
+            let end = host.shim6().slots().min(first.saturating_add(left)).max(first);
             contexts.extend(host.shim6().snapshot_in(first..end));
-            (self.next_context, left) = (ContextId(end), left - end.saturating_sub(first));
+            (self.next_context, left) = (ContextId(end), left - (end - first));
         }
         if let (Some(sessions), Some(ilnp)) = (&mut self.sessions, host.ilnp()) {
             let SessionId(first) = self.next_session;
-            let end = ilnp.slots().min(first.saturating_add(left));
+            let end = ilnp.slots().min(first.saturating_add(left)).max(first);
             sessions.extend(ilnp.snapshot_in(first..end));
-            (self.next_session, left) = (SessionId(end), left - end.saturating_sub(first));
+            (self.next_session, left) = (SessionId(end), left - (end - first));
         }
         left > 0
     }

@@ -162,9 +162,13 @@ impl Contexts {
             || self.waiting.has_peers_in(prefixes)
     }
 
-    /// Whether the peer of a context has been told this locator of ours.
+    /// Whether the peer of a context has been told this locator of ours. An address that has never been usable costs no walk
+    /// over the contexts.
     #[must_use]
     pub fn is_named(&self, own: Locator) -> bool {
+        if !self.usable.contains(&own) && !self.gone.contains(&own) {
+            return false;
+        }
         let mut known = self.shim6.contexts().filter_map(shim6::Context::established);
         known.any(|established| established.local_locators.contains(&own))
     }

@@ -102,6 +102,7 @@ impl Contexts {
         let (known, _) = &self.usable_of;
         let local_locators =
             if *known == snapshot.local_locators { known.clone() } else { snapshot.local_locators };
+        let told = local_locators.clone();
         let established = Established::new(
             snapshot.peer_tag,
             local_locators,
@@ -113,7 +114,7 @@ impl Contexts {
         if snapshot.has_traffic || snapshot.locators != ulids.as_locators() {
             self.shim6.handle_traffic(snapshot.id);
         }
-        self.note_gone([ulids.local.as_locator(), local]);
+        self.note_gone(told.iter().copied().chain([ulids.local.as_locator(), local]));
         self.activate(snapshot.id, snapshot.locators, now);
         if let Some(active) = self.active.get_mut(&snapshot.id) {
             active.cause = snapshot.cause;

@@ -59,7 +59,7 @@ impl Machine {
         let is_it = session.wire_pair(pair) == wire && session.is_silent_everywhere();
         let may_be_asked = is_it && session.may_be_asked_at_first(pair);
         let by = self.first_pair(session, pair).filter(|_| may_be_asked);
-        let Some(by) = by.filter(|by| !self.trials.contains_key(by)) else { return };
+        let Some(by) = by.filter(|by| !self.is_asking(*by)) else { return };
         let (why, read) = (session.why, self.read_at(by, now));
         let nonce = read.unwrap_or_else(|| self.draw_nonce());
         let plain = self.draw_echo();

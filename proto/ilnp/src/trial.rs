@@ -127,8 +127,7 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return };
         let is_open = matches!(session.opening, Opening::Done);
         let wire = session.wire_pair(pair);
-        let is_asked = self.trials.contains_key(&wire);
-        if is_open && !is_asked && now.since(session.shown_at) >= SHOWN_LATELY {
+        if is_open && !self.is_asking(wire) && now.since(session.shown_at) >= SHOWN_LATELY {
             let (why, ours) = (session.why, session.send_nonce);
             let nonce = self.read_at(wire, now).unwrap_or(ours);
             self.begin_trial((pair, wire), why, nonce, Aim::Known, now);
@@ -140,11 +139,16 @@ impl Machine {
     pub(crate) fn try_offered(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
-        if !self.trials.contains_key(&pair) {
+        if !self.is_asking(pair) {
             let (why, nonce) = (session.why, session.send_nonce);
             let aim = Aim::Begin { silence: Classic::Unread, paid: TRIAL_TRIES };
             self.begin_trial((pair, pair), why, nonce, aim, now);
         }
+    }
+
+    /// Whether a trial by this pair waits for its answer. A question without a nonce gives way to others.
+    pub(crate) fn is_asking(&self, pair: IlvPair) -> bool {
+        self.trials.get(&pair).is_some_and(|trial| trial.aim != Aim::Same)
     }
 
     /// Begins to ask the correspondent of these sockets by `pair`.
@@ -186,6 +190,7 @@ impl Machine {
         if self.trial_places.are_full()
             && let Some(&(_, pair)) = self.trial_timers.first()
             && let Some(trial) = self.drop_trial(pair)
+            && trial.aim != Aim::Same
             && !self.has_session(trial.sockets)
         {
             self.events.push_back(Event::GivenUp { pair: trial.sockets });

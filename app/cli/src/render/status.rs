@@ -23,7 +23,7 @@ pub fn status(status: &Status, now_unix_ms: u64) -> String {
         "\ncontexts  {}\n{}{}ilnp      {}\ndrops     {}\n",
         context_counts(status.contexts),
         survival(&status.survival),
-        uncounted(status.uncounted),
+        counted(status),
         status.ilnp.as_ref().map_or_else(|| "off".to_owned(), ilnp),
         without_ilnp(status)
     );
@@ -93,13 +93,19 @@ fn survival(all: &[Survival]) -> String {
     text
 }
 
-/// Formats how many contexts and sessions the lines about failover and ILNP lack.
-fn uncounted(count: u64) -> String {
-    if count == 0 {
-        return String::new();
-    }
-    format!("{:<10}contexts and sessions that are not counted yet: {count}\n", "")
+/// Formats what the lines about failover and ILNP lack: contexts and sessions that are not counted, or changes since the last
+/// count.
+fn counted(status: &Status) -> String {
+    let said = match (status.uncounted, status.counted_ms_ago) {
+        (0, 0..OLD_MS) => return String::new(),
+        (0, ago) => format!("counted {} ago; the next call has new numbers", units::ago(0, ago)),
+        (count, _) => format!("contexts and sessions that are not counted yet: {count}"),
+    };
+    format!("{:<10}{said}\n", "")
 }
+
+/// Age in milliseconds from which on counts are told to be old.
+const OLD_MS: u64 = 10_000;
 
 fn context_counts(counts: ContextCounts) -> String {
     format!(

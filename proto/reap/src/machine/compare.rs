@@ -53,7 +53,7 @@ impl Machine {
     fn compare_next(&mut self, now: Instant) {
         let (current, count) = (self.current(), self.rivals().len());
         let past = self.monitor_mut().past_mut(current);
-        past.rivals += 1;
+        past.rivals = past.rivals.saturating_add(1);
         if usize::from(past.rivals) >= count {
             past.rivals = 0;
             return;
@@ -135,7 +135,7 @@ impl Machine {
     #[must_use]
     pub fn can_wait(&self) -> bool {
         self.flight_now().is_some_and(|flight| {
-            (flight.comparison.is_some() || self.wants_proof()) && flight.trial.is_none()
+            (flight.compares() || self.wants_proof()) && flight.trial.is_none()
         })
     }
 

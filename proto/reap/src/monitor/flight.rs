@@ -85,6 +85,11 @@ impl Flight {
         }
     }
 
+    /// Whether checks of a comparison have left.
+    pub(crate) fn compares(&self) -> bool {
+        self.comparison.as_ref().is_some_and(Comparison::has_begun)
+    }
+
     /// Takes out the check that this report is about, and the earlier checks by the same pair.
     pub(crate) fn confirm(
         &mut self,
@@ -96,7 +101,7 @@ impl Flight {
         if let Some(found) = found {
             // In a comparison each check counts, in whatever order the answers come.
             let is_older = |check: &Check| check.pair == pair && check.at <= found.at;
-            let compares = self.comparison.is_some();
+            let compares = self.compares();
             self.checks
                 .retain(|check| check.nonce != found.nonce && (compares || !is_older(check)));
         }
