@@ -43,6 +43,11 @@ impl Retry {
         Self { tries, turns, pause, next: now + pause, ..self }
     }
 
+    /// Goes on as `fresh`, a timer that begins now: the message is due when it would be, or sooner.
+    pub(crate) fn hastened(self, fresh: Self) -> Self {
+        Self { pause: fresh.pause, next: self.next.min(fresh.next), ..self }
+    }
+
     /// Goes on at the time of a turn. `is_sent`: whether the message was sent again.
     pub(crate) fn next_turn(self, is_sent: bool, now: Instant) -> Self {
         let tries = self.tries + u32::from(is_sent);

@@ -79,7 +79,18 @@ impl Machine {
         if is_done && !is_answered && !is_let_be(session, now) && self.has_other_pairs(session) {
             self.ask_whether_known(id, now);
         }
+        self.hasten_update(id, now);
         self.note_in_use(id, now);
+    }
+
+    /// A Locator Update that waits for its acknowledgement is repeated as if it were new: its pauses have grown.
+    fn hasten_update(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let fresh = session.retry(now);
+        if let Some(sent) = &mut session.advertisement {
+            sent.retry = sent.retry.hastened(fresh);
+            self.schedule(id);
+        }
     }
 
     /// The question that is under way, if there is one, is about a session in use.

@@ -479,6 +479,22 @@ fn a_session_that_falls_silent_uses_another_path_within_a_second() {
     }
 }
 
+/// A Locator Update has gone unanswered for so long that its pauses are long, and payload has come meanwhile.
+#[test]
+fn silence_has_a_waiting_locator_update_sent_again_soon() {
+    let mut net = Net::new();
+    net.kill(ilv(0).l64);
+    net.kill(second(0));
+    net.duo.place(0, [ilv(0).l64].map(LocalLocator::new).into());
+    net.run(Duration::from_secs(20));
+    let due = |net: &Net| net.duo.machines[0].poll_timeout().unwrap().since(net.duo.now);
+    net.run(Duration::from_millis(10));
+    let session = net.duo.entry(0).id;
+    assert!(due(&net) > Duration::from_secs(1), "{:?}", due(&net));
+    net.duo.report(0, Report::Silent { session });
+    assert!(due(&net) <= Duration::from_millis(500), "{:?}", due(&net));
+}
+
 /// The first ISP has failed, the session has moved to the second one, and all paths fail for a while. The daemon starts
 /// again in that time.
 #[test]
