@@ -213,6 +213,12 @@ impl Machine {
         match answered.filter(|&pair| self.is_candidate(pair)) {
             Some(pair) => self.leave_for(pair, cause, now),
             None if is_expired => self.on_silence(now),
+            // Payload still comes in, and no pair answers checks: a firewall may have begun to drop them. Payload that may
+            // be anybody's is better than a pair that carries none.
+            None if hint == FailureHint::Unproven => {
+                self.forget_checks();
+                self.tell(Event::Cleared { hint, after: now.since(started) });
+            }
             // A peer that has never answered a check may not know checks. Every peer knows exploration, which is the
             // most that an ICMPv6 error may cause (RFC 5534 s3.2).
             None if self.has_current_answered() || hint == FailureHint::Unreachable => {

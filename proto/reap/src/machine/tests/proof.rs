@@ -107,9 +107,10 @@ fn a_peer_that_answers_no_checks_is_not_asked() {
     assert_eq!(checks(&net), sent);
 }
 
-/// The peer has answered checks, and has been restarted with a profile that knows none.
+/// The peer has answered checks, and has been restarted with a profile that knows none; or firewalls have begun to drop
+/// Shim6 in one direction. An exploration would have the peer move payload behind the header, which they drop as well.
 #[test]
-fn a_peer_that_has_stopped_answering_checks_costs_one_exploration() {
+fn payload_goes_on_if_no_pair_answers_checks_any_more() {
     let mut net = busy(&config());
     net.hosts[1].machine.handle_config(Config::default());
     net.has_errors = false;
@@ -124,6 +125,6 @@ fn a_peer_that_has_stopped_answering_checks_costs_one_exploration() {
         let is_exploring = matches!(event, Event::StateChanged { to: State::Exploring, .. });
         *at >= since && is_exploring
     });
-    assert_eq!(explored.count(), 1);
-    assert!(net.is_connected());
+    assert_eq!(explored.count(), 0);
+    assert!(net.is_connected() && causes(&net, 0).is_empty());
 }
