@@ -53,6 +53,9 @@ pub const MIN_RETRANSMISSION: Duration = Duration::from_millis(50);
 pub const MAX_FIRST_RETRANSMISSION: Duration = Duration::from_secs(2);
 /// Longest pause between retransmissions: 8 s. Not configurable.
 pub const MAX_RETRANSMISSION: Duration = Duration::from_secs(8);
+/// Shortest pause before a question about a silent session is repeated: 200 ms. The third try is over after seven such pauses, so the queue of the
+/// pair in use may grow by 1.4 s before the question goes by other pairs (decision 207). Not configurable.
+pub const QUESTION_PAUSE: Duration = Duration::from_millis(200);
 /// Longest pause between the Locator Updates of a question, each of which may go by another pair of locators: 2 s
 /// (decision 180). Not configurable.
 pub const MAX_QUESTION_PAUSE: Duration = Duration::from_secs(2);

@@ -11,7 +11,7 @@ use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 use crate::advertisement::Advertisement;
 use crate::consts::{
     ANSWERED_LATELY, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS,
-    MIN_RETRANSMISSION, RTT_DOUBTED_TRIES,
+    MIN_RETRANSMISSION, QUESTION_PAUSE, RTT_DOUBTED_TRIES,
 };
 use crate::event::MoveCause;
 use crate::paths::{Failed, Locators};
@@ -206,9 +206,18 @@ impl Session {
 
     /// Begins the repetition of a message that was just sent for the first time.
     pub(crate) fn retry(&self, now: Instant) -> Retry {
-        let measured = self.rtt.timeout();
-        let bounded =
-            measured.map(|pause| pause.clamp(MIN_RETRANSMISSION, MAX_FIRST_RETRANSMISSION));
+        self.retry_after_least(MIN_RETRANSMISSION, now)
+    }
+
+    /// Begins for a Locator Update because nothing comes any more. The answer to a question may wait in a queue that has just
+    /// filled, and payload goes on until the question has gone unanswered.
+    pub(crate) fn retry_of_update(&self, now: Instant) -> Retry {
+        let least = if self.owes_update { MIN_RETRANSMISSION } else { QUESTION_PAUSE };
+        self.retry_after_least(least, now)
+    }
+
+    fn retry_after_least(&self, least: Duration, now: Instant) -> Retry {
+        let bounded = self.rtt.timeout().map(|pause| pause.clamp(least, MAX_FIRST_RETRANSMISSION));
         Retry::after(bounded.unwrap_or(FIRST_RETRANSMISSION), now)
     }
 

@@ -79,16 +79,16 @@ impl Machine {
         if is_done && !is_answered && !is_let_be(session, now) && self.has_other_pairs(session) {
             self.ask_whether_known(id, now);
         }
-        self.hasten_update(id, now);
+        self.pace_update(id, now);
         self.note_in_use(id, now);
     }
 
-    /// A Locator Update that waits for its acknowledgement is repeated as if it were new: its pauses have grown.
-    fn hasten_update(&mut self, id: SessionId, now: Instant) {
+    /// A Locator Update that waits for its acknowledgement is repeated as if it were new: its pauses may have grown.
+    fn pace_update(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.ilcc.get_mut(id) else { return };
-        let fresh = session.retry(now);
+        let fresh = session.retry_of_update(now);
         if let Some(sent) = &mut session.advertisement {
-            sent.retry = sent.retry.hastened(fresh);
+            sent.retry = if sent.retry.begun == now { fresh } else { sent.retry.hastened(fresh) };
             self.schedule(id);
         }
     }

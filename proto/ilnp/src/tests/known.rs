@@ -140,7 +140,8 @@ fn a_correspondent_that_has_lost_a_moved_session_and_proposes_another_is_asked_a
         duo.take(1).into_iter().partition(|packet| packet[6] == 58);
     assert_eq!((refuse.len(), update.len()), (1, 1));
     duo.give(0, &refuse);
-    // The question goes to that locator some times, and then to others.
+    // The question goes to that locator some times, and then to others, as long as the session is in use.
+    duo.report(1, Report::Used { session: duo.entry(1).id, at: duo.now });
     for _ in 1..SILENT_TRIES {
         duo.fire(1);
         duo.take(1);

@@ -458,7 +458,7 @@ fn until_works(net: &mut Net) -> u64 {
 
 /// A data plane says that nothing comes any more, 500 ms after the packet that got no answer.
 #[test]
-fn a_session_that_falls_silent_uses_another_path_within_a_second() {
+fn a_session_that_falls_silent_uses_another_path_within_two_seconds() {
     let mut net = Net::new();
     // Questions have been answered lately, so no report of use asks again.
     net.send(0, USED_INTERVAL);
@@ -472,7 +472,7 @@ fn a_session_that_falls_silent_uses_another_path_within_a_second() {
     while !net.works(0) {
         net.run(Duration::from_millis(10));
         assert!(
-            net.duo.now.since(since) <= Duration::from_secs(1),
+            net.duo.now.since(since) <= Duration::from_secs(2),
             "{:?}",
             net.duo.now.since(since)
         );
