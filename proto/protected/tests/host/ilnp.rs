@@ -313,4 +313,4 @@ fn state_of(lab: &Lab, address: Ipv6Addr) -> Option<State> {
 }
 
 /// Longest time from the failure of an ISP to the move of a session with TCP.
-const LONGEST_SILENCE: Duration = Duration::from_secs(8);
+const LONGEST_SILENCE: Duration = Duration::from_secs(12);
