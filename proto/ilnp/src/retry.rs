@@ -43,7 +43,7 @@ impl Retry {
         Self { tries, turns, pause, next: now + pause, ..self }
     }
 
-    /// Goes on as `fresh`, a timer that begins now: the message is due when it would be, or sooner.
+    /// Goes on with the pauses of `fresh`, a timer that begins now: the message is due when a new one would be, or sooner.
     pub(crate) fn hastened(self, fresh: Self) -> Self {
         Self { pause: fresh.pause, next: self.next.min(fresh.next), ..self }
     }

@@ -222,7 +222,8 @@ impl Comparison {
 
     /// Decides at the end of a part. `None`: another part follows.
     fn judge(&self, floor: Option<Duration>) -> Option<Outcome> {
-        let Losses { sent, current, other } = self.losses();
+        let losses = self.losses();
+        let Losses { sent, current, other } = losses;
         let floor = [floor, self.by_current.least].into_iter().flatten().min();
         // A pair without an answer is no better, however bad the current pair is. After a failure it may be silent again.
         let is_after_failure = self.purpose == Purpose::AfterFailure;
@@ -236,7 +237,7 @@ impl Comparison {
             Purpose::Leave => {
                 let is_slow = is_as_good && floor.is_some_and(|floor| is_much_slower(floor, least));
                 let outcome = if is_slow { Outcome::Leave(Cause::Slow) } else { Outcome::Stay };
-                (outcome, is_slow || self.losses().is_other_better())
+                (outcome, is_slow || losses.is_other_better())
             }
             Purpose::AfterFailure => {
                 let is_slow = floor.is_some_and(|floor| is_much_slower(floor, least));

@@ -171,6 +171,21 @@ fn status_of_a_host_with_ilnp() {
 }
 
 #[test]
+fn old_counts_and_missing_ones_are_told() {
+    let told = |counted_ms_ago, uncounted| {
+        let text = status(&Status { counted_ms_ago, uncounted, ..a_status() }, NOW);
+        text.lines().find(|line| line.contains("count")).map(|line| line.trim().to_owned())
+    };
+    assert_eq!(told(9_999, 0), None);
+    assert_eq!(
+        told(60_000, 0).as_deref(),
+        Some("counted 1 min ago; the next call has new numbers")
+    );
+    let missing = Some("contexts and sessions that are not counted yet: 7");
+    assert_eq!(told(60_000, 7).as_deref(), missing);
+}
+
+#[test]
 fn drops_of_ilnp_alone_are_not_told_as_none() {
     let drops = BTreeMap::from([("bad_nonce".into(), 3)]);
     let ilnp = IlnpStatus { drops: drops.clone(), ..IlnpStatus::default() };

@@ -479,6 +479,24 @@ fn a_session_that_falls_silent_uses_another_path_within_two_seconds() {
     }
 }
 
+/// A queue has just filled, so answers by the pair in use come 450 ms late. The other pair answers at once.
+#[test]
+fn a_question_about_silence_outlives_a_queue_that_has_just_filled() {
+    let mut net = Net::new();
+    net.send(0, USED_INTERVAL);
+    net.run(Duration::from_secs(1));
+    let session = net.duo.entry(0).id;
+    let wire = net.duo.entry(0).wire;
+    net.kill(wire.0);
+    net.run(SILENCE);
+    net.duo.report(0, Report::Silent { session });
+    net.run(Duration::from_millis(450));
+    net.dead.clear();
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.duo.entry(0).wire, wire);
+    assert!(net.duo.session(0).moved.is_none());
+}
+
 /// A Locator Update has gone unanswered for so long that its pauses are long, and payload has come meanwhile.
 #[test]
 fn silence_has_a_waiting_locator_update_sent_again_soon() {

@@ -72,7 +72,7 @@ impl Machine {
     /// begins a comparison: the failure may be over (decision 177).
     pub(super) fn consider_going_back(&mut self, pair: LocatorPair, now: Instant) {
         let current = self.current();
-        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let past = self.past();
         let is_worthwhile = past.is_some_and(|past| past.is_worth_comparing(current, pair));
         if is_worthwhile && self.is_of_use(pair) {
             self.begin_comparison(pair, Purpose::AfterFailure, now, now);
@@ -81,7 +81,7 @@ impl Machine {
 
     /// The pair that payload took before a failure, if payload may take it.
     pub(super) fn failed(&self) -> Option<LocatorPair> {
-        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let past = self.past();
         let failed = past.and_then(|past| past.failed);
         failed.filter(|pair| self.is_candidate(*pair) && self.is_of_use(*pair))
     }
@@ -115,7 +115,7 @@ impl Machine {
 
     /// Whether an answer to a check that left at `at` says nothing about the pair that payload took before a failure.
     pub(super) fn is_before_failure(&self, at: Instant) -> bool {
-        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let past = self.past();
         self.failed().is_some() && past.is_some_and(|past| at < past.explored_at)
     }
 
@@ -150,7 +150,7 @@ impl Machine {
     /// several comparisons in a row have shown nothing.
     pub(super) fn compares_before_return(&mut self, home: LocatorPair, now: Instant) -> bool {
         let is_pin = self.extra.as_ref().is_some_and(|extra| extra.pin == Some(home));
-        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let past = self.past();
         let is_worse = past.is_some_and(|past| past.worse.contains(&home));
         let is_enough = past.is_some_and(|past| {
             past.interrupted >= MOST_INTERRUPTED && (!is_worse || past.may_leave(now))

@@ -108,7 +108,7 @@ fn a_peer_that_answers_no_checks_is_not_asked() {
 }
 
 /// The peer has answered checks, and has been restarted with a profile that knows none; or firewalls have begun to drop
-/// Shim6 in one direction. An exploration would have the peer move payload behind the header, which they drop as well.
+/// Shim6 in one direction. An exploration would have the peer move payload behind the header, and the firewalls drop the header as well.
 #[test]
 fn payload_goes_on_if_no_pair_answers_checks_any_more() {
     let mut net = busy(&config());
