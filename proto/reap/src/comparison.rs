@@ -20,6 +20,8 @@ pub(crate) struct Comparison {
     patience: Duration,
     /// When checks by both pairs left.
     sent: Vec<Instant>,
+    /// Whether the time of the first checks has come, with room for them or not.
+    has_begun: bool,
     /// How often the host had no room for the checks.
     postponed: u8,
     /// Whether the comparison waits for the answers of this part.
@@ -113,6 +115,7 @@ impl Comparison {
             next: at,
             patience: patience.min(MAX_PATIENCE),
             sent: Vec::new(),
+            has_begun: false,
             postponed: 0,
             is_waiting: false,
             forgotten: 0,
@@ -121,9 +124,9 @@ impl Comparison {
         }
     }
 
-    /// Whether checks have left.
-    pub(crate) fn has_begun(&self) -> bool {
-        !self.sent.is_empty()
+    /// Whether the time of the first checks has come. Before, the comparison waits for its turn.
+    pub(crate) const fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// When the last checks of the comparison were sent.
@@ -163,6 +166,7 @@ impl Comparison {
             }
             self.is_waiting = false;
         }
+        self.has_begun = true;
         self.sent.push(now);
         self.is_waiting = self.sent.len().is_multiple_of(PART);
         self.next = now + if self.is_waiting { self.patience } else { GAP };

@@ -218,9 +218,6 @@ impl Machine {
         }
         let due = |rtt: Rtt| rtt.due().unwrap_or(ANSWER_DUE);
         let patience = due(monitor.current_rtt).max(due(monitor.standby_rtt)).max(ANSWER_DUE);
-        if purpose == Purpose::Leave {
-            monitor.past_mut(current).note_comparison(at);
-        }
         self.flight().comparison = Some(Comparison::new(other, purpose, patience, at));
         self.on_comparison_timeout(now);
     }
@@ -241,10 +238,14 @@ impl Machine {
         let current = self.current();
         let Some(flight) = self.flight_mut() else { return };
         let Some(comparison) = &mut flight.comparison else { return };
-        let other = comparison.other;
+        let (other, purpose, had_begun) =
+            (comparison.other, comparison.purpose, comparison.has_begun());
         match comparison.step(floor, now) {
             Step::Wait => {}
             Step::Check if self.is_candidate(other) => {
+                if purpose == Purpose::Leave && !had_begun {
+                    self.monitor_mut().past_mut(current).note_comparison(now);
+                }
                 self.send_check(current, now);
                 self.send_check(other, now);
             }

@@ -210,6 +210,17 @@ fn a_host_without_room_goes_back_after_answers_alone() {
     assert!(now.since(net.now) < ms(120_000));
 }
 
+/// A host under load has room for the checks of rounds, and none for comparisons. Each answer of the first pair to a round
+/// asks for the comparison again, which must not begin anew: it would never be given up.
+#[test]
+fn a_host_without_room_for_comparisons_goes_back_although_each_round_asks_for_one() {
+    let mut net = away();
+    net.route = Box::new(|_| true);
+    net.hosts[0].refuses_comparisons = true;
+    let is_back = |net: &Net| net.pairs()[0] == ab(1, 1);
+    net.run_until(ms(180_000), is_back).expect("back after half a minute without room");
+}
+
 /// Payload goes one way after a pause. During the pause the first pair has worked for long enough, and the current pair
 /// has failed in both directions.
 fn resumed_on_a_pair_that_has_failed(deprecated: &[Locator]) -> Net {

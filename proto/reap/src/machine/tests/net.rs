@@ -31,6 +31,8 @@ pub(super) struct Host {
     pub(super) drops: Vec<DropReason>,
     /// Suspicions of the data plane since payload was answered.
     pub(super) doubts: u32,
+    /// Whether the host has no room for the checks of comparisons.
+    pub(super) refuses_comparisons: bool,
 }
 
 pub(super) enum Packet {
@@ -172,6 +174,10 @@ impl Net {
         if self.hosts[from].machine.question().is_some() {
             self.hosts[from].machine.handle_known(Known::Nothing, self.now);
         }
+        let Host { machine, refuses_comparisons, .. } = &mut self.hosts[from];
+        if *refuses_comparisons && machine.has_check() && machine.can_wait() {
+            machine.handle_checks_refused(self.now);
+        }
         let (transmits, events) = drain(&mut self.hosts[from].machine);
         let now = self.now;
         let worse = events.iter().find_map(|event| {
@@ -238,6 +244,7 @@ impl Host {
             payload_received: vec![],
             drops: vec![],
             doubts: 0,
+            refuses_comparisons: false,
         }
     }
 
