@@ -276,12 +276,11 @@ impl Machine {
         })
     }
 
-    /// Whether these addresses have a session, or may have one soon: a proposal or trial waits for the correspondent.
+    /// Whether these addresses have a session, or may have one soon: a proposal or trial waits for the correspondent. A
+    /// question without a nonce gives way.
     #[must_use]
     pub fn is_taken(&self, pair: IlvPair) -> bool {
-        self.proposals.contains_key(&pair)
-            || self.trials.contains_key(&pair)
-            || self.has_session(pair)
+        self.proposals.contains_key(&pair) || self.is_asking(pair) || self.has_session(pair)
     }
 
     /// Whether these addresses have a session.

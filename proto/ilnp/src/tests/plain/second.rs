@@ -6,12 +6,13 @@ use std::vec::Vec;
 
 use moorline_datapath::ilnp::{Report, USED_INTERVAL};
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nonce};
+use moorline_wire::ilnp::{Admission, AdmissionTypes, Refusal};
 
 use super::first::echo;
 use super::nonces::unrecognized;
 use super::{Plain, is_echo, octets, with_nonce};
 use crate::consts::{PROPOSAL_TRIES, REFUSAL_LIFETIME, SILENT_TRIES};
-use crate::tests::duo::Duo;
+use crate::tests::duo::{Duo, control};
 use crate::tests::ilv;
 use crate::{Admit, Config, Initiate, Machine, SessionView, Socket, State};
 
@@ -161,6 +162,22 @@ fn a_connection_to_a_locator_that_the_node_has_not_named_begins_when_the_node_ha
     assert_eq!(all[1].pair, IlvPair::new(ilv(0), ilv(1).at(THIRD)));
     let later = duo.alone(0, Duration::from_secs(8));
     assert_eq!(later, 0, "nothing is asked any more");
+}
+
+/// Another mechanism may take a pair as soon as the proposal is refused: if nobody answers the Echo Request, no event
+/// tells of its end.
+#[test]
+fn a_question_without_a_nonce_keeps_the_pair_from_nobody() {
+    let mut duo = Duo::new();
+    let _peer = Plain::in_session(&mut duo);
+    connect_to(&mut duo, THIRD);
+    let pair = IlvPair::new(ilv(0), ilv(1).at(THIRD));
+    let proposed = duo.take(0).into_iter().find(|packet| !is_echo(packet)).expect("a proposal");
+    let [src, dst] = [ilv(0), ilv(1).at(THIRD)].map(Ilv::address);
+    let proposed = Admission::parse(&proposed[40..], AdmissionTypes::default(), src, dst);
+    let Ok(Admission::Propose(flow)) = proposed else { panic!("no proposal: {proposed:?}") };
+    duo.give(0, &[control(pair.reversed(), &Admission::Refuse(flow, Refusal::POLICY))]);
+    assert!(!duo.machines[0].is_taken(pair));
 }
 
 /// Another node has the identifier, and answers what it is asked.
