@@ -6,7 +6,7 @@ use crate::labels::NOBODY;
 use crate::moor::moor_ifindex;
 use crate::row::Row;
 use crate::settings::PROTOCOL;
-use moorline_addresses::Lifetimes;
+use moorline_addresses::{AddressFlags, Lifetimes};
 use moorline_types::Ulid;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use std::net::Ipv6Addr;
@@ -92,6 +92,26 @@ impl Netlink {
             self.untold.notify_one();
         }
         set.map(|()| true)
+    }
+
+    /// Sets the lifetimes of an address that [`Self::add_address_with`] put on an uplink, if the address is there and not
+    /// tentative. True if the lifetimes are set.
+    ///
+    /// The kernel keeps permanent addresses on a link that goes down, where `keep_addr_on_down` is set, and detects
+    /// duplicates when the link comes up again. An address that gets a finite lifetime in between stays tentative for ever.
+    ///
+    /// # Errors
+    /// The kernel refuses.
+    pub async fn set_lifetimes(&self, ifindex: u32, spec: AddressSpec) -> Result<bool, Error> {
+        let rows = self.address_rows()?;
+        let is_settled = |row: &Row| {
+            placed(row) == Some((ifindex, spec.address, row.byte(1)))
+                && !flags_of(row).contains(AddressFlags::TENTATIVE)
+        };
+        if !rows.iter().any(is_settled) {
+            return Ok(false);
+        }
+        self.add_address_with(ifindex, spec).await
     }
 
     /// Addresses with a prefix of 128 bits that we, or an earlier process, have put on interfaces of others.
@@ -207,6 +227,11 @@ pub(crate) type Placed = (u32, Ipv6Addr, u8);
 /// The address of a row, if it has our mark.
 pub(crate) fn marked(row: &Row) -> Option<Placed> {
     placed(row).filter(|_| row.u8(IFA_PROTO) == Some(PROTOCOL))
+}
+
+/// Flags of the address of a row.
+pub(crate) fn flags_of(row: &Row) -> AddressFlags {
+    AddressFlags(row.u32(libc::IFA_FLAGS).unwrap_or_else(|| row.byte(2).into()))
 }
 
 fn placed(row: &Row) -> Option<Placed> {

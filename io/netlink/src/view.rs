@@ -1,9 +1,9 @@
+use crate::address::flags_of;
 use crate::message::{Hop, mtu, table};
 use crate::row::{Row, read_u32};
 use crate::settings::{LINK_NAMES, PROTOCOL};
 use moorline_addresses::{
-    AddressFlags, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink,
-    UplinkAddress,
+    DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink, UplinkAddress,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -114,7 +114,7 @@ fn read_link(row: &Row) -> Option<Uplink> {
 fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
     (row.is_ipv6() && row.byte(3) == libc::RT_SCOPE_UNIVERSE).then_some(())?;
     let address = row.address(libc::IFA_LOCAL).or_else(|| row.address(libc::IFA_ADDRESS))?;
-    let flags = AddressFlags(row.u32(libc::IFA_FLAGS).unwrap_or_else(|| row.byte(2).into()));
+    let flags = flags_of(row);
     let cache = row.attribute(libc::IFA_CACHEINFO).unwrap_or_default();
     let lifetimes = Lifetimes {
         preferred: read_u32(cache).unwrap_or(u32::MAX),

@@ -43,6 +43,8 @@ pub struct Planner {
     placed: BTreeSet<(u32, Ipv6Addr)>,
     /// Lifetimes that the kernel was told.
     told: BTreeMap<(u32, Ipv6Addr), Until>,
+    /// Addresses of ours that were tentative in the last plan, each with the time of the first such plan.
+    tentative: BTreeMap<(u32, Ipv6Addr), Instant>,
     /// Warnings for people, by the last plan.
     warnings: Vec<String>,
     /// Uplinks without a prefix for addresses, by the last plan.
@@ -172,6 +174,7 @@ impl Planner {
             known: BTreeSet::new(),
             placed: BTreeSet::new(),
             told: BTreeMap::new(),
+            tentative: BTreeMap::new(),
             warnings: Vec::new(),
             bare: BTreeSet::new(),
             taken_away: Vec::new(),
@@ -233,6 +236,7 @@ impl Planner {
             Action::Remove { ifindex, address } => {
                 self.placed.remove(&(ifindex, address));
                 self.told.remove(&(ifindex, address));
+                self.tentative.remove(&(ifindex, address));
             }
         }
     }
@@ -308,6 +312,7 @@ impl Planner {
         self.asked.retain(|ifindex, _| is_there(*ifindex));
         self.placed.retain(|(ifindex, _)| is_there(*ifindex));
         self.told.retain(|(ifindex, _), _| is_there(*ifindex));
+        self.tentative.retain(|(ifindex, _), _| is_there(*ifindex));
         self.learned.retain(|(ifindex, _)| is_there(*ifindex));
         self.known.retain(|(ifindex, _)| is_there(*ifindex));
     }
@@ -317,6 +322,7 @@ impl Planner {
     pub fn on_interfaces_down(&mut self, down: &BTreeSet<u32>) {
         self.placed.retain(|(ifindex, _)| !down.contains(ifindex));
         self.asked.retain(|ifindex, _| !down.contains(ifindex));
+        self.tentative.retain(|(ifindex, _), _| !down.contains(ifindex));
     }
 
     fn ask_routers(&self, interfaces: &[&Uplink], plan: &mut Plan) {

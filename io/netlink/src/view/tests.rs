@@ -1,4 +1,5 @@
 use super::*;
+use moorline_addresses::AddressFlags;
 use moorline_types::Prefix;
 
 pub(crate) fn prefix(text: &str) -> Prefix {

@@ -6,6 +6,8 @@ use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 use std::net::UdpSocket;
 use std::process::Command;
+use std::thread;
+use std::time::Duration;
 
 #[test]
 fn the_pair_has_no_addresses_no_neighbours_and_sends_no_super_packets() {
@@ -181,6 +183,37 @@ fn an_address_of_ours_comes_and_goes_and_leaves_the_routes_alone() {
         assert!(netlink.remove_address(ifindex, own, 64).await.unwrap());
         assert!(!netlink.remove_address(ifindex, own, 64).await.unwrap());
         assert_eq!((ip("-6 addr"), ip("-6 route show table all")), before);
+    });
+}
+
+/// The kernel keeps permanent addresses on a link that goes down, and forgets to detect duplicates of those that have got a
+/// lifetime there.
+#[test]
+fn an_address_that_waits_for_its_link_gets_no_lifetimes_there() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        let ifindex = index(&netlink.view().await.unwrap(), "up1");
+        let own = address("2001:db8:1:0:1234::1");
+        std::fs::write("/proc/sys/net/ipv6/conf/up1/keep_addr_on_down", "1").unwrap();
+        let wait_for_detection = || {
+            let is_tentative = || ip("-6 addr show dev up1 tentative").contains("1234");
+            (0..1000).find(|_| {
+                thread::sleep(Duration::from_millis(10));
+                !is_tentative()
+            })
+        };
+        let spec = AddressSpec::new(own, 64);
+        assert!(netlink.add_address_with(ifindex, spec).await.unwrap());
+        wait_for_detection().expect("no longer tentative");
+        ip("link set up1 down");
+        let finite = AddressSpec { lifetimes: Lifetimes { preferred: 100, valid: 200 }, ..spec };
+        assert!(!netlink.set_lifetimes(ifindex, finite).await.unwrap(), "tentative");
+        ip("link set up1 up");
+        wait_for_detection().expect("no longer tentative");
+        assert!(netlink.set_lifetimes(ifindex, finite).await.unwrap());
+        assert!(netlink.remove_address(ifindex, own, 64).await.unwrap());
+        assert!(!netlink.set_lifetimes(ifindex, finite).await.unwrap(), "gone");
+        assert!(!ip("-6 addr show dev up1").contains("1234"));
     });
 }
 

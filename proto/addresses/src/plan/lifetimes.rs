@@ -31,8 +31,14 @@ impl Planner {
                     self.taken_away.push((wanted.interface.name.clone(), address));
                 }
             }
-            Some(own) if own.flags.contains(AddressFlags::TENTATIVE) || is_duplicate(own) => {}
+            Some(own) if is_duplicate(own) => {}
+            Some(own) if own.flags.contains(AddressFlags::TENTATIVE) => {
+                if self.is_stuck(wanted.interface, address, now) {
+                    actions.push(Action::Remove { ifindex, address });
+                }
+            }
             Some(own) => {
+                self.tentative.remove(&at);
                 let told = self.told_of(ifindex, own, at_view);
                 // If the address ends by lifetimes of a run before, no person has removed it.
                 self.told.insert(at, told);
@@ -43,6 +49,23 @@ impl Planner {
                 }
             }
         }
+    }
+
+    /// Whether the kernel has let an address of ours be tentative for so long that it will never detect duplicates. So it
+    /// does after an address that it kept on a link that was down has got a finite lifetime there.
+    fn is_stuck(&mut self, interface: &Uplink, address: Ipv6Addr, now: Instant) -> bool {
+        let at = (interface.ifindex, address);
+        if !interface.carrier {
+            self.tentative.remove(&at);
+            return false;
+        }
+        let until = *self.tentative.entry(at).or_insert(now) + DETECTED;
+        if now < until {
+            be_due_at(&mut self.due, until);
+            return false;
+        }
+        self.tentative.remove(&at);
+        true
     }
 
     /// Ends our addresses that are not wanted any more. If routers have withdrawn the prefix, or a person has removed
@@ -135,5 +158,7 @@ pub(super) fn replaced(
 /// Longest time for which addresses of a crashed run stay if nobody advertises their prefix: as long as RFC 4862
 /// s5.5.3 keeps an address whose router withdraws the prefix.
 const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
+/// Time in which the kernel has detected duplicates, on a link that works: usually 1 to 2 s (RFC 4862 s5.4).
+pub(super) const DETECTED: Duration = Duration::from_secs(10);
 /// If an address is missing within this time before its end, no person has removed it.
 const GRACE: Duration = Duration::from_secs(5);

@@ -1,6 +1,7 @@
 //! Lifetimes of addresses: effects of routers, crashes and uses.
 
 use super::*;
+use crate::plan::lifetimes::DETECTED;
 
 #[test]
 fn what_a_crash_left_stays_until_routers_have_spoken() {
@@ -31,6 +32,27 @@ fn what_a_crash_left_without_an_end_gets_one_where_routers_say_nothing() {
     world.advance(ANSWERS.as_secs());
     world.settle();
     assert_eq!(world.left(at), (0, 7200));
+}
+
+#[test]
+fn an_address_that_the_kernel_leaves_tentative_is_made_anew() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    let at = (1, world.only(1));
+    let own = world.addresses.get_mut(&at).unwrap();
+    own.flags = AddressFlags(own.flags.0 | AddressFlags::TENTATIVE.0);
+    world.settle();
+    let due = world.now + DETECTED;
+    assert!(world.planner.poll_timeout().is_some_and(|at| at <= due));
+    world.advance(DETECTED.as_secs() - 1);
+    assert!(world.settle().is_empty(), "detection may take a while");
+    world.advance(1);
+    let actions: Vec<_> = world.settle().into_iter().flat_map(|plan| plan.actions).collect();
+    let [Action::Remove { ifindex, address }, Action::Add { .. }, ..] = actions[..] else {
+        panic!("{actions:?}");
+    };
+    assert_eq!((ifindex, address), at);
+    assert_eq!(world.only(1), at.1);
+    assert!(!world.addresses[&at].flags.contains(AddressFlags::TENTATIVE));
 }
 
 #[test]
