@@ -36,6 +36,8 @@ missing_to_run() {
     has ethtool || echo ethtool
     has radvd || echo radvd
     has named || echo bind9
+    has atk6-denial6 || echo thc-ipv6
+    has frag6 || echo ipv6toolkit
     has bpftool || bpftool_package
     has systemd-analyze || echo systemd
 }

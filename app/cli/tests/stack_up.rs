@@ -6,6 +6,8 @@
     reason = "helpers of a test may panic as the test may"
 )]
 
+#[path = "stack_common/attacks.rs"]
+mod attacks;
 #[path = "stack_common/mod.rs"]
 mod common;
 

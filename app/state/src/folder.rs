@@ -1,6 +1,6 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -12,16 +12,18 @@ use moorline_addr::{Outlives, write_private};
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Opens a folder. If the folder does not exist, it is made with the mode 0700.
+    /// Opens a folder. If the folder does not exist, it is made with the mode 0700. If it exists and is empty or of an earlier
+    /// run, it gets that mode.
     ///
     /// # Errors
-    /// The folder cannot be made.
+    /// The folder cannot be made, or other users have access to it and it holds files of others.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder
             .recursive(true)
-            .mode(0o700)
+            .mode(PRIVATE)
             .create(path)
+            .and_then(|()| close(path))
             .with_context(|| format!("state directory {}", path.display()))?;
         Ok(Self(path.to_owned()))
     }
@@ -100,5 +102,69 @@ impl Folder {
     }
 }
 
+/// Takes the access of other users to a folder away.
+fn close(path: &Path) -> io::Result<()> {
+    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    // A folder such as /tmp or /var is not for one program alone.
+    let is_ours = path.join(LOCK).exists() || fs::read_dir(path)?.next().is_none();
+    if !is_ours || mode & STICKY != 0 {
+        return Err(io::Error::other(format!(
+            "other users have access to it (mode {mode:04o}), and it holds other files: name an empty directory, or set its mode to 0700"
+        )));
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE))
+}
+
+/// Mode of a folder for its user alone.
+const PRIVATE: u32 = 0o700;
+/// Mode bit of folders that users share (`chmod(2)`).
+const STICKY: u32 = 0o1000;
+
 /// Name of the file whose lock the process that uses the folder holds.
 pub const LOCK: &str = "moorlined.lock";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).expect("it exists").permissions().mode() & 0o7777
+    }
+
+    fn set_mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("ours");
+    }
+
+    #[test]
+    fn a_folder_is_for_its_user_alone_whoever_made_it() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let path = outer.path().join("state");
+        Folder::open(&path).expect("made");
+        assert_eq!(mode(&path), 0o700);
+        for (file, open) in [(None, 0o755), (Some(LOCK), 0o770), (Some(LOCK), 0o701)] {
+            set_mode(&path, open);
+            file.into_iter().for_each(|file| fs::write(path.join(file), "").expect("a file"));
+            Folder::open(&path).expect("empty, or of an earlier run");
+            assert_eq!(mode(&path), 0o700);
+        }
+    }
+
+    #[test]
+    fn a_folder_that_others_use_keeps_its_mode_and_is_refused() {
+        let outer = tempfile::tempdir().expect("a folder");
+        fs::write(outer.path().join("file"), "").expect("a file");
+        set_mode(outer.path(), 0o755);
+        let error = Folder::open(outer.path()).expect_err("of others");
+        assert!(format!("{error:#}").contains("mode 0755"), "{error:#}");
+        assert_eq!(mode(outer.path()), 0o755);
+        fs::write(outer.path().join(LOCK), "").expect("a file");
+        set_mode(outer.path(), 0o1777);
+        Folder::open(outer.path()).expect_err("users share it");
+        assert_eq!(mode(outer.path()), 0o1777);
+        set_mode(outer.path(), 0o700);
+        Folder::open(outer.path()).expect("private");
+    }
+}

@@ -30,6 +30,8 @@ pub(crate) struct Cutter {
     size: usize,
     /// Octets of payload that were cut off before.
     done: usize,
+    /// Sum of the pseudo-header of the frame, without the length of the upper layer; `None` if the frame has none.
+    begun: Option<u16>,
 }
 
 /// Where the headers of a frame are.
@@ -45,7 +47,8 @@ struct Layout {
 
 impl Cutter {
     /// Prepares a frame. `None` if the notes do not fit the frame.
-    pub(crate) fn new(frame: &[u8], segmentation: Segmentation) -> Option<Self> {
+    pub(crate) fn new(frame: &[u8], notes: Notes) -> Option<Self> {
+        let segmentation = notes.segmentation?;
         let layout = Layout::of(frame)?;
         let is_right = match segmentation.kind {
             Kind::Tcp4 => layout.is_tcp && !layout.is_ip6,
@@ -53,7 +56,9 @@ impl Cutter {
             Kind::Udp => !layout.is_tcp,
         };
         let size = usize::from(segmentation.size);
-        (is_right && size > 0).then(|| Self { frame: frame.to_vec(), layout, size, done: 0 })
+        let partial = notes.checksum.filter(|partial| usize::from(partial.start) == layout.upper);
+        let begun = partial.map(|_| layout.begun_checksum(frame));
+        (is_right && size > 0).then(|| Self { frame: frame.to_vec(), layout, size, done: 0, begun })
     }
 
     /// Cuts the next segment off. Each segment has headers and checksums of its own.
@@ -78,7 +83,10 @@ impl Cutter {
             put(segment, upper + UDP_LENGTH_AT, short(segment.len() - upper));
         }
         self.finish_ip(segment);
-        let partial = self.layout.begin_checksum(segment);
+        let partial = match self.begun {
+            Some(begun) => self.layout.go_on_with_checksum(segment, begun),
+            None => self.layout.begin_checksum(segment),
+        };
         complete(segment, partial);
     }
 
@@ -128,7 +136,7 @@ impl Layout {
         let ip = frame.get(ethernet::LEN..)?;
         let (is_ip6, protocol, offset) = match take(frame, ethernet::LEN - 2) {
             ethernet::IPV6 => {
-                let upper = Upper::read(ip, *ip.get(6)?, IP6_LEN);
+                let upper = upper(ip)?;
                 (true, upper.protocol, upper.at?)
             }
             ethernet::IPV4 => (false, *ip.get(9)?, usize::from(*ip.first()? & 15) * 4),
@@ -152,11 +160,38 @@ impl Layout {
         let addresses = if self.is_ip6 { 8..IP6_LEN } else { 12..IP4_LEN };
         let addresses = &frame[ethernet::LEN..][addresses];
         let protocol = if self.is_tcp { TCP } else { UDP };
-        let len = frame.len() - self.upper;
-        let sum = fold(u64::from(!checksum(addresses)) + u64::from(protocol) + len as u64);
-        let offset = if self.is_tcp { TCP_CHECKSUM_AT } else { UDP_CHECKSUM_AT };
-        put(frame, self.upper + offset, sum);
+        let begun = fold(u64::from(!checksum(addresses)) + u64::from(protocol));
+        self.go_on_with_checksum(frame, begun)
+    }
+
+    /// The sum of the pseudo-header in a frame, without the length. Its addresses need not be those of the frame: Shim6 and ILNP have
+    /// changed the addresses of a packet and not the checksum of its upper layer.
+    fn begun_checksum(&self, frame: &[u8]) -> u16 {
+        let len = short(frame.len() - self.upper);
+        let sum = take(frame, self.upper + self.checksum_at());
+        fold(u64::from(sum) + u64::from(!len))
+    }
+
+    /// Writes the sum of the pseudo-header, which has everything but the length of the upper layer.
+    fn go_on_with_checksum(&self, frame: &mut [u8], begun: u16) -> PartialChecksum {
+        let (len, offset) = (frame.len() - self.upper, self.checksum_at());
+        put(frame, self.upper + offset, fold(u64::from(begun) + len as u64));
         PartialChecksum { start: short(self.upper), offset: short(offset) }
+    }
+
+    const fn checksum_at(&self) -> usize {
+        if self.is_tcp { TCP_CHECKSUM_AT } else { UDP_CHECKSUM_AT }
+    }
+}
+
+/// The upper layer of a packet of IPv6, behind a payload header of Shim6 too (RFC 5533 s5.1).
+fn upper(ip: &[u8]) -> Option<Upper> {
+    let upper = Upper::read(ip, *ip.get(6)?, IP6_LEN);
+    match (upper.protocol, upper.at?) {
+        (SHIM6, at) if *ip.get(at + 2)? & IS_PAYLOAD != 0 => {
+            Some(Upper::read(ip, *ip.get(at)?, at + PAYLOAD_HEADER_LEN))
+        }
+        _ => Some(upper),
     }
 }
 
@@ -178,6 +213,11 @@ const IP4_LEN: usize = 20;
 const TCP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
 const UDP_LENGTH_AT: usize = 4;
+/// Protocol number of Shim6 (RFC 5533 s5).
+const SHIM6: u8 = 140;
+/// Bit of the payload header, and its length (RFC 5533 s5.1).
+const IS_PAYLOAD: u8 = 0x80;
+const PAYLOAD_HEADER_LEN: usize = 8;
 const UDP_CHECKSUM_AT: usize = 6;
 const TCP_CHECKSUM_AT: usize = 16;
 const TCP_FLAGS_AT: usize = 13;

@@ -100,7 +100,7 @@ impl Device {
         if let Some(segmentation) = notes.segmentation
             && !(self.takes_super_segments && segmentation.kind != Kind::Udp)
         {
-            self.cutter = Cutter::new(frame, segmentation);
+            self.cutter = Cutter::new(frame, notes);
             counts.not_understood += u64::from(self.cutter.is_none());
             return None;
         }

@@ -273,7 +273,7 @@ impl Counts {
 /// Cuts a TCP segment into frames.
 fn cut(frame: &mut [u8], size: u16) -> io::Result<Vec<PacketBuf>> {
     let notes = prepare(frame, size).ok_or(io::ErrorKind::InvalidInput)?;
-    let cutter = notes.segmentation.and_then(|segmentation| Cutter::new(frame, segmentation));
+    let cutter = Cutter::new(frame, notes);
     let mut cutter = cutter.ok_or(io::ErrorKind::InvalidInput)?;
     Ok(std::iter::from_fn(|| cutter.next_segment()).collect())
 }

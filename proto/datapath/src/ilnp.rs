@@ -27,7 +27,7 @@ pub enum Wanted {
     All,
 }
 
-/// The sockets of a host: the part of the transport layer in a decision.
+/// The sockets of a host, and the paths of their packets: the part of the layers above in a decision.
 pub trait Sockets {
     /// Returns the best kind of socket for a packet of this protocol between these addresses and ports, ours first. A
     /// connection whose handshake is not complete counts as unconnected, as anybody can begin a connection in the
@@ -41,6 +41,12 @@ pub trait Sockets {
 
     /// Whether a connected socket has these addresses.
     fn any_between(&self, pair: IlvPair) -> bool;
+
+    /// Octets of the largest packet that the path between two locators takes, as far as the host knows: at most the MTU
+    /// of the link. `None` if the host knows no MTU.
+    fn path_mtu(&self, _wire: IlvPair) -> Option<usize> {
+        None
+    }
 }
 
 /// Locators that are in the checksum of a transport on the wire.

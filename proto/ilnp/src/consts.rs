@@ -77,10 +77,11 @@ pub const UPDATE_LIFETIME: Duration = Duration::from_secs(50);
 /// 6298 s5.7 has "multiple"). Not configurable.
 pub const RTT_DOUBTED_TRIES: u32 = 4;
 
-/// Largest number of correspondents that are asked at once because a router does not answer: 50. Not configurable.
-pub const ROUTER_LOST_BATCH: usize = 50;
-/// Interval between the questions to [`ROUTER_LOST_BATCH`] correspondents: 100 ms. Not configurable.
-pub const ROUTER_LOST_INTERVAL: Duration = Duration::from_millis(100);
+/// Largest number of correspondents that are told other locators, or asked because a router does not answer, in one
+/// [`PACED_INTERVAL`]: 50. Not configurable.
+pub const PACED_BATCH: usize = 50;
+/// Interval of [`PACED_BATCH`]: 100 ms. Not configurable.
+pub const PACED_INTERVAL: Duration = Duration::from_millis(100);
 /// Time for which all packets have the nonce after our locator has changed, if the correspondent does not acknowledge
 /// earlier: 60 s (RFC 6744 s4: "such as 1 minute"). Not configurable.
 pub const NONCE_AFTER_CHANGE: Duration = Duration::from_secs(60);

@@ -1,8 +1,9 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use moorline_types::{DropReason, IlvPair, Instant, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, SessionId};
 use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
@@ -18,17 +19,11 @@ use moorline_wire::ilnp::Control;
 
 impl Machine {
     /// Takes the present identifiers, locators and routes of this node. If the locators or preferences have changed,
-    /// the machine tells the correspondents.
+    /// the machine tells the correspondents: [`PACED_BATCH`](crate::consts::PACED_BATCH) at once, and as many in each
+    /// [`PACED_INTERVAL`](crate::consts::PACED_INTERVAL). Sessions that have moved come first, then those that were used last.
     pub fn handle_local(&mut self, state: &LocalState, now: Instant) {
         self.nids = state.nids.iter().copied().filter(|nid| !nid.is_group()).collect();
-        let mut locators: Vec<LocalLocator> = Vec::new();
-        for locator in state.locators.iter().filter(|locator| locator.l64.is_global_unicast()) {
-            let is_new = locators.iter().all(|known| known.l64 != locator.l64);
-            if is_new && locators.len() < MAX_SENT_LOCATORS {
-                locators.push(*locator);
-            }
-        }
-        locators.sort_by_key(|locator| locator.preference);
+        let locators = told(&state.locators);
         let is_rerouted = self.routes != state.routes;
         if locators == self.locators && !is_rerouted {
             return;
@@ -43,31 +38,27 @@ impl Machine {
             return;
         }
         let told: BTreeSet<_> = told.into_iter().map(|(l64, _)| l64).collect();
+        self.tell_sessions(&told, is_news, now);
+    }
+
+    /// Has all sessions follow our locators and routes. `is_news`: the correspondents have to be told the locators.
+    fn tell_sessions(&mut self, told: &BTreeSet<L64>, is_news: bool, now: Instant) {
         let sessions: Vec<_> = self.ilcc.iter().map(|(id, _, _)| id).collect();
+        let mut due = Vec::new();
         for id in sessions {
-            let is_moved = self.follow_routes(id, &told, now);
+            let is_moved = self.follow_routes(id, told, now);
             self.prove(id, now);
-            let is_plain = self.ilcc.get(id).is_some_and(|session| !session.agreed);
-            if is_news || is_moved && is_plain {
-                self.tell_locators(id, now);
-            } else if is_moved {
+            let Some(session) = self.ilcc.get_mut(id) else { continue };
+            if (is_news || is_moved && !session.agreed) && session.owe_update() {
+                due.push((!is_moved, Reverse(session.last_used), id));
+            }
+            if is_news || is_moved {
                 self.tell(id, now);
                 self.schedule(id);
             }
         }
-    }
-
-    /// Tells the correspondent of a session our present locators. If the session is not confirmed yet, its
-    /// correspondent is told once it is.
-    //= rfc6743#2-5 rfc6744#4-1 rfc6744#4-3
-    fn tell_locators(&mut self, id: SessionId, now: Instant) {
-        let session = self.ilcc.get(id);
-        if session.is_some_and(|session| matches!(session.opening, Opening::Confirming(_))) {
-            self.tell(id, now);
-            self.schedule(id);
-        } else {
-            self.advertise(id, now);
-        }
+        due.sort_unstable();
+        self.tell_in_turn(due.into_iter().map(|(_, _, id)| id).collect(), now);
     }
 
     /// Sends a Locator Update after the handshake, if we have another locator than the handshake has shown.
@@ -296,7 +287,32 @@ impl Machine {
     }
 }
 
+/// The locators that correspondents are told, the best first.
+fn told(all: &[LocalLocator]) -> Vec<LocalLocator> {
+    let mut locators: Vec<LocalLocator> = Vec::new();
+    for locator in all.iter().filter(|locator| locator.l64.is_global_unicast()) {
+        let is_new = locators.iter().all(|known| known.l64 != locator.l64);
+        if is_new && locators.len() < MAX_SENT_LOCATORS {
+            locators.push(*locator);
+        }
+    }
+    locators.sort_by_key(|locator| locator.preference);
+    locators
+}
+
 impl Session {
+    /// Notes that the correspondent has to be told our present locators. Returns false if the session is not confirmed
+    /// yet: its correspondent is told once it is.
+    //= rfc6743#2-5 rfc6744#4-1 rfc6744#4-3
+    fn owe_update(&mut self) -> bool {
+        let is_confirmed = !matches!(self.opening, Opening::Confirming(_));
+        if is_confirmed {
+            // What is under way names other locators.
+            (self.owes_update, self.advertisement) = (true, None);
+        }
+        is_confirmed
+    }
+
     /// Whether both ends number their Locator Updates (decision 072).
     pub(crate) fn numbers(&self) -> bool {
         self.agreed && self.peer.has(AdmissionFlags::SEQUENCE)

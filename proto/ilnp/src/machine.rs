@@ -14,10 +14,10 @@ use crate::consts::{MAX_PROPOSALS, NEGATIVE_LIFETIME, VALIDATOR_MIN_LIFETIME};
 use crate::denial::Denials;
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::negative::{Answers, Hints, Negatives};
+use crate::pace::Pace;
 use crate::places::Places;
 use crate::proposal::Proposal;
 use crate::question::Questions;
-use crate::routers::LostRouters;
 use crate::session::{Session, SessionView};
 use crate::trial::Trial;
 use moorline_datapath::ilnp::Socket;
@@ -58,7 +58,7 @@ pub struct Machine {
     pub(crate) trials: BTreeMap<IlvPair, Trial>,
     pub(crate) trial_places: Places,
     pub(crate) trial_timers: BTreeSet<(Instant, IlvPair)>,
-    pub(crate) lost_routers: LostRouters,
+    pub(crate) pace: Pace,
     pub(crate) updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -77,8 +77,8 @@ enum Timer {
     Proposal(IlvPair),
     /// Repetition or end of a trial.
     Trial(IlvPair),
-    /// Questions because a router does not answer.
-    LostRouters,
+    /// Messages to many correspondents.
+    Pace,
 }
 
 impl Machine {
@@ -115,7 +115,7 @@ impl Machine {
             trials: BTreeMap::new(),
             trial_places: Places::new(MAX_PROPOSALS, key),
             trial_timers: BTreeSet::new(),
-            lost_routers: LostRouters::default(),
+            pace: Pace::default(),
             updates: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -187,7 +187,7 @@ impl Machine {
                     self.trial_timers.remove(&(at, pair));
                     self.on_trial_timer(pair, now);
                 }
-                Timer::LostRouters => self.ask_for_routers(now),
+                Timer::Pace => self.take_turns(now),
             }
         }
     }
@@ -197,8 +197,8 @@ impl Machine {
         let session = session.map(|(at, slot)| (at, Timer::Session(SessionId(slot))));
         let proposal = self.proposal_timers.first().map(|&(at, pair)| (at, Timer::Proposal(pair)));
         let trial = self.trial_timers.first().map(|&(at, pair)| (at, Timer::Trial(pair)));
-        let routers = self.lost_routers.next().map(|at| (at, Timer::LostRouters));
-        session.into_iter().chain(proposal).chain(trial).chain(routers).min()
+        let pace = self.pace.next().map(|at| (at, Timer::Pace));
+        session.into_iter().chain(proposal).chain(trial).chain(pace).min()
     }
 
     /// The next update for the data plane; `None` until the next `handle_*`.

@@ -5,6 +5,7 @@ use core::ops::Range;
 use moorline_datapath::ilnp::ChecksumMode;
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
 use moorline_wire::ilnp::AdmissionFlags;
+use serde::de::{Deserialize, Deserializer, IgnoredAny};
 
 use crate::consts::MAX_REMOTE_LOCATORS;
 use crate::event::MoveCause;
@@ -23,12 +24,14 @@ pub struct SessionSnapshot {
     pub wire: (L64, L64),
     /// The nonce that we send, and the nonce of the correspondent.
     pub nonces: (Nonce, Nonce),
-    /// Reason of the admission.
-    pub why: Why,
+    /// Reason of the admission; `None`: one that only a later version knows.
+    #[serde(default, deserialize_with = "known")]
+    pub why: Option<Why>,
     /// Whether the session gives way to sessions that a socket here wants.
     pub is_guest: bool,
-    /// Checksum of both directions.
-    pub checksum: ChecksumMode,
+    /// Checksum of both directions; `None`: one that only a later version knows, so this version cannot go on with the session.
+    #[serde(default, deserialize_with = "known")]
+    pub checksum: Option<ChecksumMode>,
     /// Flags of the correspondent in the handshake.
     pub peer: AdmissionFlags,
     /// Whether the correspondent did the handshake.
@@ -44,6 +47,20 @@ pub struct SessionSnapshot {
     /// Name of the cause of the last move. Earlier versions did not store this, and later ones may know other causes.
     #[serde(default)]
     pub moved: Option<String>,
+}
+
+/// Reads a value; `None` if this version does not know it. The other sessions of the file are of use nonetheless.
+fn known<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Read<T> {
+        Known(T),
+        Unknown(IgnoredAny),
+    }
+    Ok(match Read::deserialize(from)? {
+        Read::Known(value) => Some(value),
+        Read::Unknown(IgnoredAny) => None,
+    })
 }
 
 impl Machine {
@@ -70,9 +87,9 @@ impl Machine {
                 pair,
                 wire: session.wire,
                 nonces: (session.send_nonce, received?),
-                why: session.why,
+                why: Some(session.why),
                 is_guest: self.ilcc.class(id) == Some(Class::Guest),
-                checksum: session.checksum,
+                checksum: Some(session.checksum),
                 peer: session.peer,
                 agreed: session.agreed,
                 settled: session.settled,
@@ -90,14 +107,17 @@ impl Machine {
     /// # Errors
     /// [`DropReason::BadAddress`] if an identifier or locator cannot belong to a session;
     /// [`DropReason::WrongLocators`] if the correspondent has no locator or too many; [`DropReason::Replayed`] if the
-    /// session is there already; [`DropReason::TableFull`].
+    /// session is there already; [`DropReason::UnknownType`] if this version does not know the checksum;
+    /// [`DropReason::TableFull`].
     pub fn restore(
         &mut self,
         snapshot: SessionSnapshot,
         now: Instant,
     ) -> Result<SessionId, DropReason> {
         self.check(&snapshot)?;
-        let SessionSnapshot { pair, wire, why, checksum, peer, agreed, settled, .. } = snapshot;
+        let SessionSnapshot { pair, wire, peer, agreed, settled, .. } = snapshot;
+        let checksum = snapshot.checksum.ok_or(DropReason::UnknownType)?;
+        let why = snapshot.why.unwrap_or(if agreed { Why::PeerProposed } else { Why::Open });
         let (send_nonce, received) = snapshot.nonces;
         let accepted = (send_nonce, self.validators.latest());
         let session = Session {

@@ -80,7 +80,7 @@ impl Host {
             | Effect::ReleaseUlid(_)
             | Effect::AskOffloads
             | Effect::AskSockets(_) => {
-                let sockets = StackSockets(&self.stack);
+                let sockets = StackSockets(&self.stack, now);
                 self.routes.execute(effect, &mut self.protocols, &sockets, now);
             }
             // The stack finds the next hop by the source of each packet, so it needs neither rules nor copies of routes. It
@@ -158,17 +158,11 @@ impl Host {
         }
     }
 
-    /// Gives the plane of ILNP the identifiers of the host, and the MTU of the link of each locator.
+    /// Gives the plane of ILNP the identifiers of the host.
     fn set_node(&mut self, node: &Node) {
-        let Some(plane) = &mut self.planes.ilnp else { return };
-        let mtu = |ifindex: u32| {
-            let mut wires = self.stack.wires();
-            let wire = wires.find(|wire| wire.id() == wire_of(ifindex))?;
-            usize::try_from(wire.mtu()).ok()
-        };
-        let mtus = node.uplinks.iter().filter_map(|(l64, ifindex)| Some((*l64, mtu(*ifindex)?)));
-        plane.set_mtus(mtus.collect());
-        plane.set_nids(node.nids.clone());
+        if let Some(plane) = &mut self.planes.ilnp {
+            plane.set_nids(node.nids.clone());
+        }
     }
 
     /// Adds an address that sessions alone need. The sessions may go there at any moment, so the address is optimistic
@@ -222,12 +216,18 @@ impl Host {
         self.stack.add_address(wire_of(ifindex), &given, now)
     }
 
-    /// Gives the plane the addresses of the host, each with the MTU of its link.
+    /// Gives the plane the addresses of the host.
     fn set_locals(&mut self, locals: BTreeSet<Locator>) {
         for gone in self.locals.difference(&locals) {
             self.planes.shim6.unset_local(*gone);
         }
-        for local in &locals {
+        self.locals = locals;
+        self.follow_mtus();
+    }
+
+    /// Gives the plane the MTU of the link of each address.
+    pub(crate) fn follow_mtus(&mut self) {
+        for local in &self.locals {
             let mtu = self.protocols.uplink_of(local.0).map(|uplink| uplink.mtu);
             let mtu = mtu.and_then(|mtu| usize::try_from(mtu).ok());
             match mtu {
@@ -235,7 +235,6 @@ impl Host {
                 None => self.planes.shim6.set_local(*local),
             }
         }
-        self.locals = locals;
     }
 
     /// Says whether a quiet context is still needed: a connection may be silent for hours.

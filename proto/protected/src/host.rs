@@ -323,6 +323,7 @@ impl Host {
         }
         let view = view::view(&self.stack, &self.duplicates, now);
         self.protocols.handle_view(view, now);
+        self.follow_mtus();
         true
     }
 

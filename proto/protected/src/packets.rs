@@ -36,7 +36,7 @@ impl Host {
             return self.stack.handle_outbound(packet, now);
         }
         let mut octets = packet.into_vec();
-        let sockets = StackSockets(&self.stack);
+        let sockets = StackSockets(&self.stack, now);
         let (_, fate) = self.planes.handle_outbound(&mut octets, &sockets, now);
         match fate {
             Outbound::Pass | Outbound::Send { .. } => {
@@ -51,7 +51,7 @@ impl Host {
     fn on_inbound(&mut self, arrival: Arrival, packet: PacketBuf, now: Instant) {
         let mut octets = packet.into_vec();
         self.take_refusal(&octets, now);
-        let sockets = StackSockets(&self.stack);
+        let sockets = StackSockets(&self.stack, now);
         let (by, fate) = self.planes.handle_inbound(&mut octets, &sockets, now);
         match fate {
             Inbound::Pass | Inbound::Deliver => {

@@ -79,8 +79,8 @@ impl Host {
     }
 }
 
-/// The sockets of the stack, as the sessions of ILNP see them.
-pub(crate) struct StackSockets<'a>(pub(crate) &'a Stack);
+/// The sockets of the stack and the paths of its packets at a time, as the sessions of ILNP see them.
+pub(crate) struct StackSockets<'a>(pub(crate) &'a Stack, pub(crate) Instant);
 
 impl StackSockets<'_> {
     fn owner(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Owner {
@@ -109,5 +109,10 @@ impl Sockets for StackSockets<'_> {
 
     fn any_between(&self, pair: IlvPair) -> bool {
         self.0.has_connection(pair.local.address(), pair.remote.address())
+    }
+
+    fn path_mtu(&self, wire: IlvPair) -> Option<usize> {
+        let mtu = self.0.path_mtu(wire.local.address(), wire.remote.address(), self.1);
+        mtu.and_then(|mtu| usize::try_from(mtu).ok())
     }
 }

@@ -166,6 +166,16 @@ impl World {
         self.routers.iter_mut().filter(is_it).for_each(|router| router.is_alive = is_alive);
     }
 
+    /// Has the router of an ISP on the link of a host advertise an MTU of the link, now and in all later advertisements.
+    pub fn set_link_mtu(&mut self, isp: usize, host: usize, mtu: u32) {
+        let is_it = |router: &&mut Router| router.isp == isp && router.place.host == host;
+        for router in self.routers.iter_mut().filter(is_it) {
+            router.link_mtu = Some(mtu);
+            router.advertise();
+        }
+        self.settle();
+    }
+
     /// Has another node claim the next addresses that a host probes in a prefix of an ISP.
     pub fn claim(&mut self, isp: usize, host: usize, count: u32) {
         let is_it = |router: &&mut Router| router.isp == isp && router.place.host == host;

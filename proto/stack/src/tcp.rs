@@ -14,6 +14,7 @@ mod cut;
 mod segment;
 pub mod smol;
 
+use core::cmp::Ordering;
 use core::net::Ipv6Addr;
 use core::num::NonZeroU16;
 use core::time::Duration;
@@ -38,13 +39,26 @@ pub struct TcpId(u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ListenerId(u64);
 
-/// Addresses and ports of a connection, as this host sees them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+/// Addresses and ports of a connection, as this host sees them. Flows between two addresses are neighbors in the order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// Address and port of this host.
     pub local: (Ipv6Addr, u16),
     /// Address and port of the peer.
     pub peer: (Ipv6Addr, u16),
+}
+
+impl Ord for Flow {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let key = |flow: &Self| (flow.local.0, flow.peer.0, flow.local.1, flow.peer.1);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for Flow {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
 }
 
 /// State of a connection (RFC 9293 s3.3.2).

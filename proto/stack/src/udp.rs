@@ -312,7 +312,7 @@ impl Sockets {
         }
     }
 
-    /// Whether a socket is connected between two addresses. The time grows with the number of connected sockets.
+    /// Whether a socket is connected between two addresses.
     pub(crate) fn is_any_between(&self, local: Ipv6Addr, peer: Ipv6Addr) -> bool {
         self.table.is_any_between(local, peer)
     }

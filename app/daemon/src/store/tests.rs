@@ -120,6 +120,20 @@ fn what_is_kept_of_a_session_is_read_as_it_was_written() {
     assert_eq!(serde_json::from_slice::<SavedState>(&written).expect("a session"), state);
 }
 
+/// A daemon of an earlier version takes over after one of a later version.
+#[test]
+fn a_session_with_words_of_a_later_version_does_not_take_the_others_with_it() {
+    let session = crate::ilnp::again::tests::session;
+    let state = SavedState { sessions: (0..3).map(session).collect(), ..SavedState::default() };
+    let mut written = serde_json::to_value(&state).expect("JSON");
+    written["sessions"][0]["why"] = "OfLater".into();
+    written["sessions"][1]["checksum"] = serde_json::json!({ "of-later": 5 });
+    let read: SavedState = serde_json::from_value(written).expect("sessions");
+    let known = read.sessions.iter().map(|one| (one.why.is_some(), one.checksum.is_some()));
+    assert_eq!(known.collect::<Vec<_>>(), [(false, true), (true, false), (true, true)]);
+    assert_eq!(read.sessions[2], state.sessions[2]);
+}
+
 /// A power failure can leave an incomplete file.
 #[test]
 fn contexts_and_sessions_of_half_a_file_are_none() {

@@ -69,6 +69,31 @@ fn without_a_whole_file_there_are_no_addresses_and_a_removed_one_comes_not_back(
     assert_eq!(load(&files), (None, true), "addresses from before the removal");
 }
 
+/// A save that was under way when its host ended meets the saves of the next host.
+#[test]
+fn of_two_saves_at_once_each_leaves_a_whole_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Folder::open(folder.path()).unwrap();
+    save(&files, 0);
+    let saves = |first: u32| {
+        let files = &files;
+        move || (first..first + 100).for_each(|generation| save(files, generation))
+    };
+    std::thread::scope(|scope| {
+        let writers = [1000, 2000].map(|first| scope.spawn(saves(first)));
+        while writers.iter().any(|writer| !writer.is_finished()) {
+            let (generation, is_damaged) = load(&files);
+            assert!(generation.is_some() && !is_damaged);
+        }
+    });
+    assert!(matches!(load(&files), (Some(1099 | 2099), false)));
+    // The file before is a whole one, too.
+    fs::write(files.place(ADDRESSES), "{").unwrap();
+    assert!(matches!(load(&files), (Some(1000..), true)));
+    let left = fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().file_name());
+    assert_eq!(left.count(), 3, "the file, the one before and the damaged one");
+}
+
 /// A folder in place of the file stands for all errors that say nothing of the contents.
 #[test]
 fn a_file_that_cannot_be_read_now_is_not_set_aside() {

@@ -45,8 +45,17 @@ fn segmentation(is_ip6: bool, protocol: u8, size: u16) -> Segmentation {
     Segmentation { kind, size, header_len: 0 }
 }
 
+/// Notes that leave the cutting for an adapter, and not the checksum.
+fn notes(segmentation: Segmentation) -> Notes {
+    Notes { checksum: None, segmentation: Some(segmentation) }
+}
+
 fn cut(frame: &[u8], segmentation: Segmentation) -> Vec<PacketBuf> {
-    let mut cutter = Cutter::new(frame, segmentation).unwrap();
+    cut_with(frame, notes(segmentation))
+}
+
+fn cut_with(frame: &[u8], notes: Notes) -> Vec<PacketBuf> {
+    let mut cutter = Cutter::new(frame, notes).unwrap();
     std::iter::from_fn(|| cutter.next_segment()).collect()
 }
 
@@ -104,7 +113,10 @@ proptest! {
         }
         for kind in [Kind::Tcp4, Kind::Tcp6, Kind::Udp] {
             let segmentation = Segmentation { kind, size: u16::from(notes[0]), header_len: 0 };
-            if let Some(mut cutter) = Cutter::new(&frame, segmentation) {
+            let partial = PartialChecksum { start: u16::from(notes[1]), offset: 0 };
+            let checksum = (notes[2] < 128).then_some(partial);
+            let notes = Notes { checksum, segmentation: Some(segmentation) };
+            if let Some(mut cutter) = Cutter::new(&frame, notes) {
                 while cutter.next_segment().is_some() {}
             }
         }
@@ -125,6 +137,34 @@ fn sequence_numbers_go_on_and_flags_belong_to_one_segment() {
     assert_eq!(segments.iter().map(|segment| take(segment, 18)).collect::<Vec<_>>(), [34, 34, 29]);
 }
 
+/// Linux with Shim6 or ILNP has changed the addresses of the packet, and not the sum of the pseudo-header.
+#[test]
+fn a_checksum_over_other_addresses_is_one_over_them_in_each_segment() {
+    for (protocol, has_header) in [(TCP, false), (UDP, false), (TCP, true)] {
+        let mut whole = frame(true, protocol, false, 2500);
+        if has_header {
+            // The payload header of Shim6 (RFC 5533 s5.1).
+            whole.splice(54..54, [protocol, 0, 0x80, 1, 2, 3, 4, 5]);
+            whole[20] = SHIM6;
+            let len = take(&whole, 18) + 8;
+            put(&mut whole, 18, len);
+        }
+        let layout = Layout::of(&whole).unwrap();
+        let addresses = whole[22..54].to_vec();
+        whole[22..54].fill(0x44);
+        let partial =
+            PartialChecksum { start: short(layout.upper), offset: short(layout.checksum_at()) };
+        let segmentation = Some(segmentation(true, protocol, 1000));
+        let segments = cut_with(&whole, Notes { checksum: Some(partial), segmentation });
+        assert_eq!(segments.len(), 3);
+        for mut segment in segments {
+            assert_ne!(residue(&segment, layout), 0);
+            segment[22..54].copy_from_slice(&addresses);
+            assert_eq!(residue(&segment, layout), 0);
+        }
+    }
+}
+
 #[test]
 fn datagrams_have_their_length_and_packets_of_ipv4_their_identification() {
     let segments = cut(&frame(false, UDP, false, 25), segmentation(false, UDP, 10));
@@ -139,12 +179,15 @@ fn datagrams_have_their_length_and_packets_of_ipv4_their_identification() {
 fn a_frame_that_does_not_fit_its_notes_is_refused() {
     let whole = frame(true, TCP, false, 25);
     for (is_ip6, protocol, size) in [(false, TCP, 10), (true, UDP, 10), (true, TCP, 0)] {
-        assert!(Cutter::new(&whole, segmentation(is_ip6, protocol, size)).is_none());
+        assert!(Cutter::new(&whole, notes(segmentation(is_ip6, protocol, size))).is_none());
     }
-    assert!(Cutter::new(&whole[..70], segmentation(true, TCP, 10)).is_none(), "half a TCP header");
+    assert!(
+        Cutter::new(&whole[..70], notes(segmentation(true, TCP, 10))).is_none(),
+        "half a TCP header"
+    );
     let mut short_header = whole.clone();
     short_header[54 + 12] = 0x40;
-    assert!(Cutter::new(&short_header, segmentation(true, TCP, 10)).is_none());
+    assert!(Cutter::new(&short_header, notes(segmentation(true, TCP, 10))).is_none());
 }
 
 #[test]

@@ -115,6 +115,18 @@ fn what_cannot_be_a_session_or_is_one_already_is_refused() {
     assert_eq!(machine.locators(), &[] as &[LocalLocator]);
 }
 
+/// A checksum that this version does not know would be wrong in each packet. A reason is for people.
+#[test]
+fn a_session_with_an_unknown_reason_goes_on_and_one_with_an_unknown_checksum_does_not() {
+    let duo = Duo::established();
+    let snapshot = duo.machines[0].snapshot().next().expect("a session");
+    let mut machine = Machine::new(Config::default(), [77; 32], duo.now);
+    let checksum = SessionSnapshot { checksum: None, ..snapshot.clone() };
+    assert_eq!(machine.restore(checksum, duo.now), Err(DropReason::UnknownType));
+    machine.restore(SessionSnapshot { why: None, ..snapshot }, duo.now).expect("there");
+    assert_eq!(machine.sessions(duo.now).count(), 1);
+}
+
 #[test]
 fn a_session_whose_move_has_a_cause_that_only_a_later_version_knows_goes_on() {
     let mut duo = Duo::established();

@@ -15,7 +15,7 @@ use moorline_datapath::ilnp::{
     Wanted,
 };
 use moorline_index::{Class, Ilcc};
-use moorline_types::{DropCounters, DropReason, IlvPair, Instant, L64, Nid, SessionId};
+use moorline_types::{DropCounters, DropReason, IlvPair, Instant, Nid, SessionId};
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::reports::Reports;
@@ -35,7 +35,7 @@ pub struct Settings {
     pub types: AdmissionTypes,
     /// Checksum of packets that have a nonce and no session.
     pub checksum: ChecksumMode,
-    /// Largest packet in octets of an uplink whose MTU [`Plane::set_mtus`] has not told.
+    /// Largest packet in octets of a path whose MTU [`Sockets::path_mtu`] does not know.
     pub mtu: usize,
 }
 
@@ -75,8 +75,6 @@ pub struct Plane {
     settings: Settings,
     /// Identifiers of this host.
     nids: BTreeSet<Nid>,
-    /// Largest packets that leave from our locators, in octets.
-    mtus: BTreeMap<L64, usize>,
     pub(super) sessions: Ilcc<Flow>,
     /// Slots of `sessions`, by the ids that the machine uses.
     slots: BTreeMap<SessionId, SessionId>,
@@ -113,7 +111,6 @@ impl Plane {
         Self {
             settings,
             nids: BTreeSet::new(),
-            mtus: BTreeMap::new(),
             sessions,
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
@@ -129,11 +126,6 @@ impl Plane {
     /// control messages in packets for other identifiers: the host forwards these packets.
     pub fn set_nids(&mut self, nids: BTreeSet<Nid>) {
         self.nids = nids;
-    }
-
-    /// Sets the largest packets that the uplinks of our locators take, in octets.
-    pub fn set_mtus(&mut self, mtus: BTreeMap<L64, usize>) {
-        self.mtus = mtus;
     }
 
     /// Applies a decision of the machine.

@@ -30,6 +30,8 @@ pub struct Router {
     pub(super) is_alive: bool,
     /// Reachable Time and Retrans Timer of its advertisements.
     pub(super) neighbor_times: (Duration, Duration),
+    /// MTU of the link in its advertisements (RFC 4861 s4.6.4).
+    pub(super) link_mtu: Option<u32>,
     link_local: Ipv6Addr,
     neighbors: BTreeMap<Ipv6Addr, Mac>,
     /// Packets that wait for the link-layer address of their destination.
@@ -60,6 +62,7 @@ impl Router {
             prefix: Prefix::new(prefix, 64),
             is_alive: true,
             neighbor_times: (Duration::ZERO, Duration::ZERO),
+            link_mtu: None,
             link_local: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number.into()),
             neighbors: BTreeMap::new(),
             waiting: Vec::new(),
@@ -203,10 +206,9 @@ impl Router {
             valid: VALID_LIFETIME,
             preferred: PREFERRED_LIFETIME,
         };
-        let message = Message {
-            body: Body::RouterAdvertisement(advertisement),
-            options: vec![NdOption::SourceLinkLayer(self.mac), NdOption::Prefix(prefix)],
-        };
+        let mut options = vec![NdOption::SourceLinkLayer(self.mac), NdOption::Prefix(prefix)];
+        options.extend(self.link_mtu.map(NdOption::Mtu));
+        let message = Message { body: Body::RouterAdvertisement(advertisement), options };
         self.send(self.link_local, ALL_NODES, None, &message);
     }
 

@@ -7,7 +7,7 @@ use moorline_protected::world::{IspPlan, Layout, Plan};
 use moorline_stack::stack::Event;
 use moorline_wire::PROTOCOL;
 
-use crate::lab::{Lab, config};
+use crate::lab::{Frames, Lab, config, with_ilnp};
 
 /// Runs a transfer from the first address to the second one, and lets ISP 0 die.
 fn moved(plan: &Plan, total: u64) -> Lab {
@@ -54,6 +54,29 @@ fn payload(frame: &[u8]) -> Option<usize> {
     let is_payload = packet.get(IP6_LEN + 2).is_some_and(|octet| octet & 0x80 != 0);
     let is_ours = ip6.source.segments()[3] == 0xa;
     (is_payload && is_ours).then_some(packet.len())
+}
+
+/// The planes follow the MTU of the link that routers advertise: Shim6 for each packet of a context, ILNP for datagrams, which have a nonce.
+#[test]
+fn packets_that_have_moved_follow_the_mtu_of_their_link() {
+    for config in [config(), with_ilnp()] {
+        let plan = Plan { layout: Layout::LinkPerIsp, ..Plan::default() };
+        let mut lab = Lab::new(&plan, &config, 9);
+        lab.world.set_link_mtu(1, 0, 1300);
+        lab.run_until_ready();
+        lab.begin_transfer(1_500_000);
+        lab.run_until_received(400_000);
+        lab.world.set_alive(0, false);
+        lab.run_until_received(600_000);
+        assert!(lab.moved_at(0).is_some());
+        lab.world.set_link_mtu(1, 0, 1500);
+        let frames = lab.record();
+        lab.run_until_complete(Duration::from_secs(60));
+        let longest = |frames: &Frames| frames.borrow().iter().map(|(_, one)| one.len()).max();
+        assert!(longest(&frames) > Some(14 + 1400), "{:?}", longest(&frames));
+        let fragments = lab.send_large();
+        assert!(longest(&fragments) > Some(14 + 1400), "{:?}", longest(&fragments));
+    }
 }
 
 /// TCP does not wait for its timer, which has backed off.

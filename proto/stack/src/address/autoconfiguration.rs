@@ -75,14 +75,28 @@ impl Autoconfigured {
 }
 
 impl Addresses {
-    /// Takes a Prefix Information option of an advertisement.
+    /// Takes the Prefix Information options of an advertisement.
     ///
     /// # Errors
-    /// [`Drop::AdvertisementValue`] if RFC 4862 s5.5.3 ignores the option: the prefix is link-local, multicast, or has not 64 bits,
+    /// The reason why the first of the refused options is refused: [`Drop::AdvertisementValue`] if RFC 4862 s5.5.3 ignores the option: the prefix is link-local, multicast, or has not 64 bits,
     /// or the preferred lifetime is greater than the valid lifetime. [`Drop::PrefixLimit`] at a limit.
     //= rfc8504#6.3-1
     //= rfc4862#5.5-2
-    pub fn handle_prefix(
+    pub fn handle_prefixes<'a>(
+        &mut self,
+        options: impl IntoIterator<Item = &'a PrefixInformation>,
+        cause: Cause,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let mut result = Ok(());
+        for information in options {
+            result = result.and(self.handle_prefix(information, cause, now));
+        }
+        self.prune(now);
+        result
+    }
+
+    fn handle_prefix(
         &mut self,
         information: &PrefixInformation,
         cause: Cause,
@@ -98,9 +112,7 @@ impl Addresses {
             return Ok(());
         }
         let delay = if cause.is_multicast { self.config.dad_delay } else { Duration::ZERO };
-        let result = self.on_prefix(information, delay, now);
-        self.prune(now);
-        result
+        self.on_prefix(information, delay, now)
     }
 
     /// Makes room for the addresses of a new prefix, if there is none: the addresses of one prefix go that `is_kept` does not

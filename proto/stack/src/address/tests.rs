@@ -77,7 +77,7 @@ fn advertise(
     valid: Duration,
     now: Instant,
 ) {
-    addresses.handle_prefix(&information(net(n), preferred, valid), ALONE, now).expect("valid");
+    addresses.handle_prefixes([&information(net(n), preferred, valid)], ALONE, now).expect("valid");
 }
 
 fn given(address: Ipv6Addr) -> Given {

@@ -9,7 +9,10 @@ use moorline_types::Instant;
 use super::budget::Budget;
 use super::table::Keys;
 use super::times::Times;
-use super::{DELAY_FIRST_PROBE_TIME, MAX_MULTICAST_SOLICIT, MAX_QUEUE, Neighbor, Output, State};
+use super::{
+    DELAY_FIRST_PROBE_TIME, MAX_MULTICAST_SOLICIT, MAX_QUEUE, Neighbor, Output, REACHABLE_TIME,
+    State,
+};
 use crate::{Drop, Drops};
 
 /// One neighbor.
@@ -229,7 +232,7 @@ impl Entry {
         mac: Option<Mac>,
         context: &mut Context<'_>,
     ) -> Result<(), Drop> {
-        let fresh = advertisement.is_solicited.then(|| reachable(context));
+        let fresh = advertisement.is_solicited.then(|| self.answered(context));
         match &mut self.link {
             Link::Incomplete { queue, .. } => {
                 // RFC 4861 s7.2.5: without the option, "the receiving node SHOULD silently discard" the advertisement.
@@ -260,6 +263,17 @@ impl Entry {
         }
         self.on_router_flag(advertisement.is_router, context);
         Ok(())
+    }
+
+    /// The state after an answer. RFC 4861 s7.2.5 has REACHABLE also for an answer that nobody has asked for. A stranger may
+    /// have made that one up, with a false link-layer address, and routers can set a Reachable Time of an hour. So it holds
+    /// for [`REACHABLE_TIME`] at most.
+    fn answered(&self, context: &mut Context<'_>) -> Reach {
+        let retrans = context.times.retrans();
+        let is_asked = self.solicited.is_some_and(|at| context.now.since(at) <= retrans);
+        let time = context.times.reachable(context.now);
+        let time = if is_asked { time } else { time.min(REACHABLE_TIME) };
+        Reach::Reachable { until: context.now + time }
     }
 
     //= rfc4861#7.2.5-8 rfc4861#7.2.5-9 rfc4861#7.3.3-5

@@ -126,6 +126,23 @@ fn resolution_solicits_three_times_and_then_gives_the_packets_back() {
     assert_eq!(outputs(&mut neighbors), [solicit(None)], "begins anew");
 }
 
+/// A stranger has set the longest Reachable Time, and then says that the neighbor is at another station.
+#[test]
+fn an_answer_that_nobody_has_asked_for_holds_for_seconds_and_another_one_for_the_reachable_time() {
+    let solicited = advertisement(PEER, "SO");
+    for (before, mac, longest) in [
+        (State::Reachable, OTHER_MAC, 30),
+        (State::Stale, OTHER_MAC, 30),
+        (State::Probe, MAC, 5400),
+    ] {
+        let mut neighbors = in_state(before);
+        neighbors.set_times(Duration::from_secs(3600), Duration::ZERO);
+        neighbors.handle_advertisement(&solicited, Some(mac), at(0)).expect("an entry");
+        assert_eq!(state(&neighbors, at(longest / 3)), Some(State::Reachable), "{before:?}");
+        assert_eq!(state(&neighbors, at(longest)), Some(State::Stale), "{before:?}");
+    }
+}
+
 /// RFC 4861 s6.3.6: a host does not go back to a router that does not answer, because its entry is gone.
 #[test]
 fn a_router_that_does_not_tell_its_address_stays_known_as_unreachable() {

@@ -124,6 +124,13 @@ impl Stack {
         };
     }
 
+    /// Octets of the largest packet that leaves with these addresses, as far as is known; `None` if the source is not of the host.
+    #[must_use]
+    pub fn path_mtu(&self, source: Ipv6Addr, destination: Ipv6Addr, now: Instant) -> Option<u32> {
+        let wire = self.wires.iter().find(|wire| wire.addresses.is_ours(source))?;
+        Some(self.destinations.pmtu(wire.id.0, destination, wire.routers.mtu(), now))
+    }
+
     /// Tells the TCP connections between two addresses that their packets take another path now: see
     /// [`tcp::Engine::handle_move`](crate::tcp::Engine::handle_move).
     pub fn handle_move(&mut self, local: Ipv6Addr, peer: Ipv6Addr, now: Instant) {

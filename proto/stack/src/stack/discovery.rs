@@ -1,6 +1,7 @@
 use alloc::vec;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
+use core::time::Duration;
 
 use moorline_ip::address::{ALL_NODES, ALL_ROUTERS, solicited_node};
 use moorline_ip::icmp::Icmp;
@@ -242,9 +243,11 @@ impl Wire {
     ) -> Result<(), Drop> {
         let source = header.source;
         let is_late = self.make_room(source, message, has_connections, now);
+        let quiet = self.is_led_by_others(source, now).then(|| without_parameters(message));
+        let message = quiet.as_ref().unwrap_or(message);
         self.routers.handle_advertisement(source, message, now)?;
         let mac = message.source_link_layer();
-        let mut result = self.neighbors.handle_router(source, mac, now);
+        let result = self.neighbors.handle_router(source, mac, now);
         if is_late {
             self.on_latecomer(source, now);
         }
@@ -252,12 +255,16 @@ impl Wire {
             is_multicast: header.destination.is_multicast(),
             knows_link_layer: mac.is_some(),
         };
-        for option in &message.options {
-            if let NdOption::Prefix(prefix) = option {
-                result = result.and(self.addresses.handle_prefix(prefix, cause, now));
-            }
-        }
-        result
+        let prefixes = message.options.iter().filter_map(|option| {
+            if let NdOption::Prefix(prefix) = option { Some(prefix) } else { None }
+        });
+        result.and(self.addresses.handle_prefixes(prefixes, cause, now))
+    }
+
+    /// Whether the source of an advertisement has not shown that it exists, and another router of the wire has.
+    fn is_led_by_others(&self, source: Ipv6Addr, now: Instant) -> bool {
+        let is_trusted = |router| self.neighbors.is_trusted(router, now);
+        !is_trusted(source) && self.routers.routers().any(is_trusted)
     }
 
     /// Takes the parameters of the link that routers have said.
@@ -347,6 +354,8 @@ impl Wire {
         if !source.is_unicast_link_local() {
             return false;
         }
+        // Made-up routers advertise many prefixes, so whether to trust the source is asked once.
+        let is_source_trusted = is_trusted(source);
         let mut is_full = routers.make_room(source, message, is_trusted);
         let connected: Vec<_> =
             addresses.iter().map(|row| row.address).filter(|one| has_connections(*one)).collect();
@@ -358,10 +367,10 @@ impl Wire {
             if let NdOption::Prefix(information) = option {
                 let prefix = information.prefix;
                 // An address costs the link some messages, so only a router that exists gets it in place of another one.
-                is_full |= addresses.make_room(prefix, |one| !is_trusted(source) || is_kept(one));
+                is_full |= addresses.make_room(prefix, |one| !is_source_trusted || is_kept(one));
             }
         }
-        is_full && !is_trusted(source)
+        is_full && !is_source_trusted
     }
 
     /// The frame of a Neighbor Solicitation for another node's address.
@@ -426,6 +435,19 @@ impl Wire {
         with_header(source, destination, ip6::HOP_BY_HOP, 1, &mut packet);
         framed(self, Mac::of_group(destination), packet)
     }
+}
+
+/// An advertisement that says nothing about the link: neither hop limit, times of Neighbor Discovery nor MTU. A hop limit of 1 would cut
+/// the host off, and a Reachable Time of an hour would hide that its router has died.
+fn without_parameters<'a>(message: &Message<'a>) -> Message<'a> {
+    let mut quiet = message.clone();
+    if let Body::RouterAdvertisement(advertisement) = &mut quiet.body {
+        advertisement.hop_limit = 0;
+        (advertisement.reachable_time, advertisement.retrans_timer) =
+            (Duration::ZERO, Duration::ZERO);
+    }
+    quiet.options.retain(|option| !matches!(option, NdOption::Mtu(_)));
+    quiet
 }
 
 fn discovery_packet(source: Ipv6Addr, destination: Ipv6Addr, message: &Message<'_>) -> PacketBuf {

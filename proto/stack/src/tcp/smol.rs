@@ -152,10 +152,9 @@ impl SmolEngine {
 
     /// The open connections between two addresses.
     pub(crate) fn flows_between(&self, local: Ipv6Addr, peer: Ipv6Addr) -> Vec<Flow> {
-        let from = Flow { local: (local, 0), peer: (Ipv6Addr::UNSPECIFIED, 0) };
+        let from = Flow { local: (local, 0), peer: (peer, 0) };
         let all = self.flows.range(from..).map(|(flow, _)| *flow);
-        let of_local = all.take_while(|flow| flow.local.0 == local);
-        of_local.filter(|flow| flow.peer.0 == peer).collect()
+        all.take_while(|flow| (flow.local.0, flow.peer.0) == (local, peer)).collect()
     }
 
     /// The socket that takes the segments of a flow.

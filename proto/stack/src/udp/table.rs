@@ -13,12 +13,12 @@ pub(super) struct Bound {
     pub(super) local: Option<Ipv6Addr>,
 }
 
-/// Addresses and ports of a connected socket.
+/// Addresses and ports of a connected socket. Sockets between two addresses are neighbors in the order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Connected {
-    pub(super) port: u16,
     pub(super) local: Ipv6Addr,
     pub(super) peer: Ipv6Addr,
+    pub(super) port: u16,
     pub(super) peer_port: u16,
 }
 
@@ -101,7 +101,9 @@ impl Table {
     }
 
     pub(super) fn is_any_between(&self, local: Ipv6Addr, peer: Ipv6Addr) -> bool {
-        self.connected.keys().any(|ends| (ends.local, ends.peer) == (local, peer))
+        let first = Connected { local, peer, port: 0, peer_port: 0 };
+        let next = self.connected.range(first..).next();
+        next.is_some_and(|(ends, _)| (ends.local, ends.peer) == (local, peer))
     }
 
     /// Joins a group, and returns whether it is new.

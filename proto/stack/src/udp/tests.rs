@@ -89,6 +89,30 @@ fn a_connected_socket_receives_from_its_peer_only() {
     assert_eq!(sockets.connect(id, A, (B, 9)), Err(Error::AlreadyConnected));
 }
 
+/// The search finds the pair among its neighbors in the order of the index: equal addresses at one end, and ends that are exchanged.
+#[test]
+fn a_pair_of_addresses_has_a_connection_until_its_last_socket_is_closed() {
+    let mut sockets = sockets();
+    let pairs = [(A, B), (A, A2), (A2, B), (B, A)];
+    let mut all = Vec::new();
+    for (local, peer) in pairs {
+        for port in [9, 65_535] {
+            let id = sockets.bind(None, None).unwrap();
+            assert_eq!(sockets.is_any_between(local, peer), port != 9, "{local} {peer}");
+            sockets.connect(id, local, (peer, port)).unwrap();
+            all.push((id, (local, peer)));
+        }
+    }
+    while let Some((id, (local, peer))) = all.pop() {
+        assert!(sockets.is_any_between(local, peer));
+        sockets.close(id).unwrap();
+        let is_left = |pair| all.iter().any(|(_, other)| *other == pair);
+        for pair in pairs {
+            assert_eq!(sockets.is_any_between(pair.0, pair.1), is_left(pair), "{pair:?}");
+        }
+    }
+}
+
 #[test]
 fn addresses_and_ports_are_used_once() {
     let mut sockets = sockets();

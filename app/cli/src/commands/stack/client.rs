@@ -26,8 +26,8 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::task::JoinHandle;
 
 use super::protocol::{
-    Accepted, Answer, Chunk, MAX_CHUNK, Request, read_chunk, read_line, write_chunk, write_line,
-    write_octets,
+    Accepted, Answer, Chunk, MAX_CHUNK, Request, read_answer, read_chunk, read_line, write_chunk,
+    write_line, write_octets,
 };
 
 /// A connection to the control socket, behind its first answer.
@@ -69,7 +69,7 @@ impl Control {
 
     /// The next line of the host; `None` if the host has ended.
     async fn next<T: DeserializeOwned>(&mut self) -> anyhow::Result<Option<T>> {
-        Ok(read_line(&mut self.reader).await?)
+        Ok(read_answer(&mut self.reader).await?)
     }
 }
 

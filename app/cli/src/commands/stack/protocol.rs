@@ -112,8 +112,22 @@ pub(super) enum Chunk {
 pub(super) async fn read_line<T: DeserializeOwned>(
     reader: &mut (impl AsyncBufRead + Unpin),
 ) -> io::Result<Option<T>> {
+    read_line_within(reader, MAX_LINE).await
+}
+
+/// Reads an answer of the host, which can be long: a host under attack has full tables.
+pub(super) async fn read_answer<T: DeserializeOwned>(
+    reader: &mut (impl AsyncBufRead + Unpin),
+) -> io::Result<Option<T>> {
+    read_line_within(reader, MAX_ANSWER).await
+}
+
+async fn read_line_within<T: DeserializeOwned>(
+    reader: &mut (impl AsyncBufRead + Unpin),
+    most: u64,
+) -> io::Result<Option<T>> {
     let mut line = Vec::new();
-    let mut limited = reader.take(MAX_LINE);
+    let mut limited = reader.take(most);
     if limited.read_until(b'\n', &mut line).await? == 0 {
         return Ok(None);
     }
@@ -192,6 +206,8 @@ pub(super) async fn until_end(reader: &mut (impl AsyncRead + Unpin)) {
 
 /// Octets of the longest line: a datagram of 65,535 octets in hexadecimal fits.
 const MAX_LINE: u64 = 256 << 10;
+/// Octets of the longest answer. The state of a host with full tables has some megabytes.
+const MAX_ANSWER: u64 = 256 << 20;
 /// Octets of the longest chunk.
 pub(super) const MAX_CHUNK: usize = 64 << 10;
 /// Length that stands for a failure.
@@ -231,6 +247,11 @@ mod tests {
             assert!(read_chunk(&mut &len[..]).await.is_err());
             let long = vec![b' '; 300 << 10];
             assert!(read_line::<Value>(&mut &long[..]).await.is_err());
+            let answer = [&long[..], b"{}\n"].concat();
+            assert!(
+                read_answer::<Value>(&mut &answer[..]).await?.is_some(),
+                "the state of a full host"
+            );
             assert_eq!(read_line::<Value>(&mut &b""[..]).await?, None);
             assert!(read_line::<Value>(&mut &b"{}"[..]).await.is_err(), "the line has no end");
             Ok(())

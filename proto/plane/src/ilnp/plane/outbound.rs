@@ -41,7 +41,6 @@ impl Plane {
         let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
         let Flow { entry, has_sent, has_come, .. } = flow;
         let wire = entry.wire_pair();
-        let mtu = self.mtus.get(&wire.local.l64).copied().unwrap_or(self.settings.mtu);
         let full = ChecksumDelta::new(pair.l64s(), wire.l64s());
         let delta = match entry.checksum {
             ChecksumMode::Full => full,
@@ -68,6 +67,7 @@ impl Plane {
             let is_room_known = is_tried || entry.always && packet.len() > usize::from(MIN_MTU);
             // A segment that was cut for a route without room has no nonce: see `ROOM_IN_TCP`.
             let room = if is_tried || upper.protocol != TCP { 0 } else { ROOM_IN_TCP as usize };
+            let mtu = at.sockets.path_mtu(wire).unwrap_or(self.settings.mtu);
             let is_segment_whole = packet.len() + room > mtu;
             let most = if is_room_known && !is_segment_whole { usize::MAX } else { MIN_MTU.into() };
             match ip6.insert(packet, header, most.min(mtu), &mut upper) {

@@ -71,16 +71,16 @@ fn options_that_have_no_address_in_them_are_ignored() {
     ];
     let mut addresses = stable();
     for option in silent {
-        assert_eq!(addresses.handle_prefix(&option, ALONE, start()), Ok(()), "{option:?}");
+        assert_eq!(addresses.handle_prefixes([&option], ALONE, start()), Ok(()), "{option:?}");
     }
     for option in bad {
-        let result = addresses.handle_prefix(&option, ALONE, start());
+        let result = addresses.handle_prefixes([&option], ALONE, start());
         assert_eq!(result, Err(Drop::AdvertisementValue), "{option:?}");
     }
     assert_eq!((addresses.iter().count(), addresses.prefixes.len()), (1, 1));
     // While the link is down nothing comes from it.
     addresses.handle_link(false, start());
-    assert_eq!(addresses.handle_prefix(&good, ALONE, start()), Ok(()));
+    assert_eq!(addresses.handle_prefixes([&good], ALONE, start()), Ok(()));
     assert_eq!(addresses.iter().count(), 1);
 }
 
@@ -91,7 +91,9 @@ fn a_multicast_advertisement_draws_a_delayed_probe_and_a_unicast_one_does_not() 
     for is_multicast in [false, true] {
         let mut addresses = stable();
         let cause = Cause { is_multicast, knows_link_layer: true };
-        addresses.handle_prefix(&information(net(1), HOUR, HOUR), cause, after(2)).expect("valid");
+        addresses
+            .handle_prefixes([&information(net(1), HOUR, HOUR)], cause, after(2))
+            .expect("valid");
         let address = made(&addresses).address;
         assert_eq!(probed(&outputs(&mut addresses)).is_empty(), is_multicast);
         let all = run(&mut addresses, after(9));
@@ -238,7 +240,7 @@ fn a_flood_of_prefixes_removes_nothing_and_leaves_room() {
         let mut refused = 0;
         for n in 1..500 {
             let option = information(net(n), 24 * HOUR, 48 * HOUR);
-            match addresses.handle_prefix(&option, ALONE, after(5)) {
+            match addresses.handle_prefixes([&option], ALONE, after(5)) {
                 Ok(()) => {}
                 Err(reason) => {
                     assert_eq!(reason, Drop::PrefixLimit);

@@ -340,7 +340,9 @@ fn addresses_are_optimistic_only_if_a_router_is_known_and_they_are_not_manual() 
         (config(Mode::Stable), ROUTER_KNOWN, State::Tentative),
     ] {
         let mut addresses = ready(config);
-        addresses.handle_prefix(&information(net(1), HOUR, HOUR), cause, start()).expect("valid");
+        addresses
+            .handle_prefixes([&information(net(1), HOUR, HOUR)], cause, start())
+            .expect("valid");
         let made = of(&addresses, Origin::Autoconfigured)[0];
         assert_eq!(made.state, expected);
         if expected == State::Optimistic {
@@ -382,7 +384,7 @@ fn an_optimistic_link_local_address_is_no_source_of_messages() {
     let mut addresses = ready(Config { optimistic: true, ..config(Mode::Stable) });
     let first = addresses.link_local().expect("assigned");
     addresses
-        .handle_prefix(&information(net(1), HOUR, HOUR), ROUTER_KNOWN, start())
+        .handle_prefixes([&information(net(1), HOUR, HOUR)], ROUTER_KNOWN, start())
         .expect("valid");
     addresses.remove(first, start());
     let other = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);

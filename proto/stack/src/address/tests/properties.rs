@@ -117,7 +117,7 @@ proptest! {
                     let cause = Cause { is_multicast, knows_link_layer: true };
                     let [preferred, valid] = [preferred, valid].map(Duration::from_secs);
                     let option = information(net(n), preferred, valid);
-                    let result = addresses.handle_prefix(&option, cause, now);
+                    let result = addresses.handle_prefixes([&option], cause, now);
                     prop_assert!(result.is_ok() || preferred > valid);
                 }
                 Op::Add(n, is_generated) => {

@@ -87,7 +87,12 @@ impl Link {
         self.stack.handle_frame(WireId(0), frame, self.now);
     }
 
-    fn discover(&mut self, source: Ipv6Addr, destination: Ipv6Addr, message: &Message<'_>) {
+    pub(super) fn discover(
+        &mut self,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        message: &Message<'_>,
+    ) {
         let mut octets = vec![];
         message.emit(source, destination, &mut octets);
         self.give(source, destination, ICMPV6, &octets);

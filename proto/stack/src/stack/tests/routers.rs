@@ -3,7 +3,9 @@
 use super::link::{Link, ROUTER, ROUTER_MAC, address};
 use super::*;
 use moorline_ip::Mac;
+use moorline_ip::address::ALL_NODES;
 use moorline_ip::ip6::TCP;
+use moorline_ip::nd::{Message, RouterAdvertisement, RouterPreference};
 
 const OTHER_ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 2);
 const OTHER_MAC: Mac = Mac([2, 0, 0, 0, 0, 9]);
@@ -128,6 +130,43 @@ fn a_flood_of_advertisements_takes_nothing_from_a_router_in_use() {
     assert!(netstat.addresses.iter().any(|row| row.address == host()));
     let own = moorline_types::Prefix::new(address("2001:db8:1::"), 64);
     assert!(netstat.prefixes.iter().any(|row| row.prefix == own));
+}
+
+/// A stranger says a hop limit that cuts the host off, and times that hide a dead router. Where no router is in use, the host believes it.
+#[test]
+fn a_made_up_router_sets_no_parameters_beside_a_router_in_use() {
+    let far = address("2001:db8:ffff::9");
+    let said = |hop_limit| {
+        let advertisement = RouterAdvertisement {
+            hop_limit,
+            managed: false,
+            other: false,
+            preference: RouterPreference::Medium,
+            lifetime: 1800 * SECOND,
+            reachable_time: 3600 * SECOND,
+            retrans_timer: 60 * SECOND,
+        };
+        let options = vec![NdOption::SourceLinkLayer(OTHER_MAC), NdOption::Mtu(1280)];
+        Message { body: Body::RouterAdvertisement(advertisement), options }
+    };
+    let parameters = |link: &mut Link| {
+        link.frames.clear();
+        link.stack.ping(far, (1, 1), &[], link.now).expect("a route");
+        link.run(Duration::ZERO);
+        let wire = link.stack.wires().next().expect("a wire").mtu();
+        (link.packets(ICMPV6).pop().map(|(header, _)| header.hop_limit), wire)
+    };
+    let mut link = configured();
+    assert_eq!(parameters(&mut link), (Some(64), 1500));
+    link.discover(OTHER_ROUTER, ALL_NODES, &said(1));
+    assert_eq!(parameters(&mut link), (Some(64), 1500));
+    link.discover(ROUTER, ALL_NODES, &said(32));
+    assert_eq!(parameters(&mut link), (Some(32), 1280), "the router in use");
+
+    let mut link = Link::new(Config::default());
+    link.run(3 * SECOND);
+    link.discover(OTHER_ROUTER, ALL_NODES, &said(1));
+    assert_eq!(link.stack.wires().next().expect("a wire").mtu(), 1280);
 }
 
 /// RFC 4191 s3.5.

@@ -75,13 +75,29 @@ fn where_it_is_there_for_good_the_nonce_is_in_all_that_leaves_room_as_its_route_
     }
 }
 
-/// Each uplink has an MTU of its own.
+/// [`One`], with an MTU of the path from [`AWAY`].
+struct Path(usize);
+
+impl Sockets for Path {
+    fn kind(&self, of: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
+        One.kind(of, protocol, ports)
+    }
+
+    fn any_between(&self, of: IlvPair) -> bool {
+        One.any_between(of)
+    }
+
+    fn path_mtu(&self, wire: IlvPair) -> Option<usize> {
+        (wire == IlvPair::new(pair().local.at(AWAY), pair().remote)).then_some(self.0)
+    }
+}
+
+/// Each path has an MTU of its own.
 #[test]
-fn a_nonce_has_the_room_that_the_uplink_of_its_locator_leaves() {
+fn a_nonce_has_the_room_that_the_path_between_its_locators_leaves() {
     for (mtu, has_room) in [(68, true), (67, false)] {
         let mut plane = plane((AWAY, THERE), &[THERE]);
         plane.settings.mtu = 9000;
-        plane.set_mtus([(HOME, 9000), (AWAY, mtu)].into());
         let mut packet = packet(pair().local, pair().remote, 17, 0, (HOME, THERE));
         packet.resize(60, 0);
         packet[4..6].copy_from_slice(&20_u16.to_be_bytes());
@@ -91,6 +107,23 @@ fn a_nonce_has_the_room_that_the_uplink_of_its_locator_leaves() {
         } else {
             Outbound::Drop(DropReason::AdjustRoom)
         };
-        assert_eq!(plane.handle_outbound(&mut packet, &One, NOW), sent, "{mtu}");
+        assert_eq!(plane.handle_outbound(&mut packet, &Path(mtu), NOW), sent, "{mtu}");
+    }
+}
+
+/// A segment that was cut for the path before the session had a route fills the path.
+#[test]
+fn a_segment_that_fills_its_path_has_no_nonce() {
+    let mut plane = plane((AWAY, THERE), &[THERE]);
+    let flow = plane.sessions.get_mut(plane.slots[&SessionId(3)]).expect("a session");
+    flow.entry.always = true;
+    flow.entry.attach = true;
+    for (len, more) in [(1360, 8), (1361, 0), (1400, 0)] {
+        let mut packet = packet(pair().local, pair().remote, 6, ACK, (HOME, THERE));
+        packet.resize(len, 0);
+        packet[4..6].copy_from_slice(&u16::try_from(len - 40).expect("short").to_be_bytes());
+        let sent = plane.handle_outbound(&mut packet, &Path(1400), NOW);
+        assert_eq!(sent, Outbound::Send { source: pair().local.at(AWAY).address() });
+        assert_eq!(packet.len(), len + more, "{len}");
     }
 }
