@@ -36,7 +36,7 @@ static __always_inline void flow_received_segment(struct flow *flow, const struc
 	if (!ports || flow->ports != ports || !(tcp->flags & TCP_ACK) || tcp->flags & TCP_RST)
 		return;
 	if (number - flow->begin <= flow->end - flow->begin)
-		flow->stage = FLOW_BOTH_WAYS;
+		flow->stage = FLOW_ACKNOWLEDGED;
 }
 
 /* Notes a packet of a protocol whose acknowledgements the programs do not know. If this host begins, its program
@@ -44,6 +44,8 @@ static __always_inline void flow_received_segment(struct flow *flow, const struc
  */
 static __always_inline void flow_passed(struct flow *flow, bool inbound)
 {
+	if (flow->stage >= FLOW_BOTH_WAYS)
+		return;
 	if (inbound)
 		flow->stage = flow->stage == FLOW_REPLIED ? FLOW_BOTH_WAYS : FLOW_RECEIVED;
 	else
@@ -55,7 +57,7 @@ static __always_inline void flow_pass(struct __sk_buff *skb, const struct traffi
 {
 	struct tcp tcp;
 
-	if (flow->stage == FLOW_BOTH_WAYS)
+	if (flow->stage == FLOW_ACKNOWLEDGED)
 		return;
 	if (traffic->protocol != IPPROTO_TCP)
 		flow_passed(flow, traffic->inbound);

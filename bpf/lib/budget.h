@@ -1,34 +1,43 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Budgets of messages for the core, so that a flood takes no more than a part of a processor. A control message
- * with a tag of ours and a locator of that peer is in the budget of its context. Payload with an unknown tag, which
- * the core answers with R1bis, has a budget of its own: the payload of a peer whose context this host has lost must
- * not keep the messages that make the context again from arriving. The excess of a context and all other messages
- * share the budget of strangers.
+ * with a tag of ours and a locator of that peer is in the budget of its context. All other messages share one budget.
+ * Messages of strangers leave a part of it to payload with an unknown tag and to messages between addresses whose
+ * traffic goes both ways: so a handshake passes in a flood of made-up sources. Payload with an unknown tag, which the
+ * core answers with R1bis, has a limit of its own, and messages between such addresses have one for each prefix.
  */
 #ifndef MOORLINE_BUDGET_H
 #define MOORLINE_BUDGET_H
 
 #include "bound.h"
+#include "context.h"
 #include "rate.h"
 
-/* 20,000 messages of strangers a second, and 2,000 at once. In nanoseconds. */
-#define STRANGERS_INTERVAL 50000ULL
-#define STRANGERS_BURST 2000ULL
+/* 16,000 messages a second that are in no budget of a context. The daemon reads 20,000, so its queue stays short. In
+ * nanoseconds.
+ */
+#define SHARED_INTERVAL 62500ULL
+/* The same messages at once. A message that shows more finds more room. */
+#define BURST_OF_STRANGERS 1000
+#define BURST_BOTH_WAYS 1500
+#define BURST_OF_KNOWN 2000
+/* 100 messages a second, and 100 at once, between addresses whose traffic goes both ways, for a prefix of the peer. */
+#define PREFIX_INTERVAL 10000000ULL
+#define PREFIX_BURST 100ULL
 /* 4,000 packets of payload with an unknown tag a second, and 400 at once. */
 #define UNKNOWN_INTERVAL 250000ULL
 #define UNKNOWN_BURST 400ULL
 /* 1,000 messages of a context a second, and 1,000 at once. */
 #define CONTEXT_INTERVAL 1000000ULL
 #define CONTEXT_BURST 1000ULL
-/* Budgets of contexts. A power of two. */
+/* Budgets of contexts, and of prefixes. A power of two. */
 #define CONTEXT_BUDGETS 4096
 
 /* Types of the messages of contexts (RFC 5533 s5.3). */
 #define CONTEXT_TYPES 64
 #define CONTEXT_TYPES_END 128
 
-/* Time at which the budget of strangers has no debt. */
-volatile __u64 strangers_paid_at SEC(".data.strangers") = 0;
+/* Time at which the shared budget has no debt. */
+volatile __u64 shared_paid_at SEC(".data.shared") = 0;
 
 /* The same time of the budget of payload with an unknown tag. */
 volatile __u64 unknown_paid_at SEC(".data.unknown") = 0;
@@ -37,6 +46,9 @@ volatile __u64 unknown_paid_at SEC(".data.unknown") = 0;
  * contexts have one each.
  */
 volatile __u64 contexts_paid_at[CONTEXT_BUDGETS] SEC(".data.budget") = {};
+
+/* The same times of the budgets of prefixes of length 64, by a keyed hash of the prefix. */
+volatile __u64 prefixes_paid_at[CONTEXT_BUDGETS] SEC(".data.prefixes") = {};
 
 /* First octets of a control message with a context tag. */
 struct control {
@@ -71,6 +83,45 @@ static __always_inline bool context_pays(struct __sk_buff *skb, __u32 l2, const 
 	       budget_take(&contexts_paid_at[found.slot & (CONTEXT_BUDGETS - 1)], CONTEXT_INTERVAL, CONTEXT_BURST, now);
 }
 
+/* How much of the shared budget messages between these addresses may use. A context shows that the peer has completed
+ * a handshake from its address. Not static, so that it has a stack of its own and the verifier checks it once.
+ */
+__noinline int burst_between(const struct pair *pair)
+{
+	const struct flow *flow;
+
+	if (!pair)
+		return BURST_OF_STRANGERS;
+	if (slot_of_ulids(pair) >= 0)
+		return BURST_OF_KNOWN;
+	flow = bpf_map_lookup_elem(&flows, pair);
+	if (!flow || flow->stage < FLOW_BOTH_WAYS)
+		return BURST_OF_STRANGERS;
+	return flow->stage == FLOW_ACKNOWLEDGED ? BURST_OF_KNOWN : BURST_BOTH_WAYS;
+}
+
+static __always_inline bool prefix_pays(const struct address *peer, __u64 now)
+{
+	const struct hashing *hashing = hashing_now();
+	__u32 place;
+
+	if (!hashing)
+		return false;
+	place = hash_end(hashing, hash_word(hashing, 0, peer->word[0])) & (CONTEXT_BUDGETS - 1);
+	return budget_take(&prefixes_paid_at[place], PREFIX_INTERVAL, PREFIX_BURST, now);
+}
+
+/* Takes a message from the shared budget. */
+static __always_inline bool shared_pays(const struct ip6 *ip6, __u64 now)
+{
+	struct pair pair = { .local = ip6->destination, .peer = ip6->source };
+	int burst = burst_between(&pair);
+
+	if (burst > BURST_OF_STRANGERS && !prefix_pays(&pair.peer, now))
+		burst = BURST_OF_STRANGERS;
+	return budget_take(&shared_paid_at, SHARED_INTERVAL, burst, now);
+}
+
 /* Takes a message for the core from its budget. Returns the action for the packet. Not static, so that it has a
  * stack of its own and the verifier checks it once.
  */
@@ -81,16 +132,18 @@ __noinline int message_in(struct __sk_buff *skb, __u32 l2)
 
 	/* Other hosts' messages, which this host forwards, have no budget. */
 	if (!load_ip6(skb, l2, &ip6) || !uplink_of(&ip6.destination) || context_pays(skb, l2, &ip6, now) ||
-	    budget_take(&strangers_paid_at, STRANGERS_INTERVAL, STRANGERS_BURST, now))
+	    shared_pays(&ip6, now))
 		return TC_ACT_UNSPEC;
 	return drop(DROP_RATE_LIMITED);
 }
 
-/* Takes payload with an unknown tag from its budget. Returns the action for the packet. */
+/* Takes payload with an unknown tag from its limit and from the shared budget. Returns the action for the packet. */
 static __always_inline int unknown_in(const struct ip6 *ip6)
 {
-	if (!uplink_of(&ip6->destination) ||
-	    budget_take(&unknown_paid_at, UNKNOWN_INTERVAL, UNKNOWN_BURST, clock_about()))
+	__u64 now = clock_about();
+
+	if (!uplink_of(&ip6->destination) || (budget_take(&unknown_paid_at, UNKNOWN_INTERVAL, UNKNOWN_BURST, now) &&
+					      budget_take(&shared_paid_at, SHARED_INTERVAL, BURST_BOTH_WAYS, now)))
 		return TC_ACT_UNSPEC;
 	return drop(DROP_RATE_LIMITED);
 }

@@ -125,7 +125,7 @@ static __always_inline void flow_count(struct __sk_buff *skb, const struct traff
 	flow_pass(skb, traffic, flow);
 	bytes = __sync_fetch_and_add(&flow->bytes, traffic->octets) + traffic->octets;
 	packets = __sync_fetch_and_add(&flow->packets, traffic->packets) + traffic->packets;
-	if (flow->reported || flow->stage != FLOW_BOTH_WAYS)
+	if (flow->reported || flow->stage < FLOW_BOTH_WAYS)
 		return;
 	if (bytes >= policy->bytes || packets >= policy->packets || now - flow->first >= policy->age)
 		flow_report(key, flow, now);

@@ -280,6 +280,8 @@ enum flow_stage {
 	/* The peer began, and this host has answered. */
 	FLOW_REPLIED = 2,
 	FLOW_BOTH_WAYS = 3,
+	/* The peer has acknowledged a TCP segment of this host. */
+	FLOW_ACKNOWLEDGED = 4,
 };
 
 /* Traffic of an address pair without a context. */

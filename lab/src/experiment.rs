@@ -49,7 +49,7 @@ use serde_json::{Map, Value};
 
 pub use addr_cost::AddrCost;
 pub use art::{Art, ArtFlow};
-pub use attack::{Attack, Attacks};
+pub use attack::{Attack, Attacks, Begin};
 pub use handoff::HandOff;
 pub use i1_flood::FloodCost;
 pub use i2_cost::I2Cost;

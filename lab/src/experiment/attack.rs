@@ -1,8 +1,8 @@
 //! The catalogue of attacks: costs of each for the attacked host, and gaps of an honest connection meanwhile.
 //!
 //! Each row has a network of its own, with two daemons and a transfer between them. The attack begins when the transfer is
-//! protected. After `length`, ISP 1 fails silently, and the attack goes on until the transfer has recovered. A row tells its
-//! figures as they are: no figure is a fault of the run.
+//! protected, or the transfer begins during the attack. After `length`, ISP 1 fails silently, and the attack goes on until
+//! the transfer has recovered. A row tells its figures as they are: no figure is a fault of the run.
 
 mod catalogue;
 mod handshake;
@@ -22,11 +22,11 @@ use crate::named::named;
 use crate::workload::{Arrivals, Gap, LONGEST_FLOOD};
 
 pub use catalogue::Attack;
-use catalogue::Traffic;
+use catalogue::{Running, Traffic};
 
 /// Attacks on a host: processor time, memory, answers, and gaps of an honest connection (as root).
 ///
-/// Between two real daemons in network namespaces, a network for each attack; a good two minutes with the default
+/// Between two real daemons in network namespaces, a network for each row; some five minutes with the default
 /// parameters.
 #[derive(Clone, Debug, Args, Serialize)]
 pub struct Attacks {
@@ -34,7 +34,11 @@ pub struct Attacks {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Attack::ALL.iter().copied(), hide_default_value = true)]
     #[serde(serialize_with = "as_names")]
     pub attacks: Vec<Attack>,
-    /// Time between the begin of an attack and the cut.
+    /// When the connection begins; a row for each.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Begin::ALL.iter().copied(), hide_default_value = true)]
+    #[serde(serialize_with = "as_names")]
+    pub begin: Vec<Begin>,
+    /// Time between the begin of an attack on a protected connection, or the protection of a connection, and the cut.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span)]
     #[serde(rename = "length_s", serialize_with = "as_seconds")]
     pub length: Duration,
@@ -53,6 +57,7 @@ pub struct Attacks {
 struct Row {
     attack: Attack,
     about: &'static str,
+    begin: Begin,
     /// Packets of the attack that were sent, to both hosts together.
     packets_per_s: f64,
     octets_per_s: f64,
@@ -67,11 +72,24 @@ struct Row {
     /// Octets of the answers to made-up sources for each octet of the attack, from the IPv6 headers on. `None` if made-up
     /// sources sent nothing.
     octets_out_per_in: Option<f64>,
-    /// Longest gap of the connection between the begin of the attack and the cut. `None` if nothing arrived.
+    /// Time from the begin of the connection until both hosts have its context or session. `None` if they have none in
+    /// time.
+    protected_s: Option<f64>,
+    /// Longest gap of the connection between the begin of the attack or of the connection and the cut. `None` if nothing arrived.
     gap_s: Option<f64>,
     /// Longest gap of the connection after the cut. `None` without a recovery.
     cut_gap_s: Option<f64>,
     outcome: Outcome,
+}
+
+named! {
+    /// Begin of the honest connection.
+    pub enum Begin {
+        /// The connection is protected before the attack begins.
+        Before = "before",
+        /// The connection begins during the attack.
+        During = "during",
+    }
 }
 
 named! {
@@ -81,6 +99,8 @@ named! {
         NotInTime = "not in time",
         /// The attack moved the connection before the cut, so the cut did not hit it.
         MovedBefore = "moved before",
+        /// The connection had no context or session in time, so there was no cut.
+        NotProtected = "not protected",
     }
 }
 
@@ -90,46 +110,61 @@ impl Experiment for Attacks {
             name: "attack",
             about: "attacks on a host: processor time, memory, answers, and gaps of an honest connection",
             needs: Needs::Daemons(&[]),
-            columns: "attack packets_per_s processor_share memory_growth_octets entries octets_out_per_in gap_s \
-                      cut_gap_s outcome",
+            columns: "attack begin packets_per_s processor_share memory_growth_octets entries octets_out_per_in \
+                      protected_s gap_s cut_gap_s outcome",
         }
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        ensure!(!self.attacks.is_empty() && !self.length.is_zero(), "nothing to measure");
+        let of_attack = |&attack: &Attack| self.begin.iter().map(move |&begin| (attack, begin));
+        let planned: Vec<_> = self.attacks.iter().flat_map(of_attack).collect();
+        ensure!(!planned.is_empty() && !self.length.is_zero(), "nothing to measure");
         ensure!(
-            self.length + self.limit <= LONGEST_FLOOD / 2,
+            self.length + self.limit * 2 <= LONGEST_FLOOD / 2,
             "an attack lasts {:?} at most",
             LONGEST_FLOOD / 2
         );
         let mut rows = Vec::new();
-        for &attack in &self.attacks {
-            watch.stage(attack.name());
-            rows.push(self.row(attack).map_err(|error| error.context(attack.name()))?);
-            watch.done(rows.len() as f64 / self.attacks.len() as f64);
+        for &(attack, begin) in &planned {
+            let name = format!("{attack}, connection {begin}");
+            watch.stage(&name);
+            rows.push(self.row(attack, begin).map_err(|error| error.context(name))?);
+            watch.done(rows.len() as f64 / planned.len() as f64);
         }
         let bars = rows.iter().flat_map(|row| {
-            let cut = (row.attack, "with a cut", row.cut_gap_s);
-            [(row.attack, "without a cut", row.gap_s), cut]
+            let label = format!("{}, {}", row.attack, row.begin);
+            [(label.clone(), "without a cut", row.gap_s), (label, "with a cut", row.cut_gap_s)]
         });
         let chart = Chart::bars("Gaps of an honest connection under attack", ["attack", "s"], bars);
         Ok(Results::new(self, &rows)?.with_charts([chart]))
     }
 }
 
+/// An honest connection under attack.
+struct Trial {
+    flow: Flow,
+    /// Time until both hosts have its context or session. `None` if they have none in time.
+    protected: Option<Duration>,
+    running: Running,
+    /// Begin of the attack.
+    begun: Instant,
+    /// Resources of the attacked daemon at the begin of the attack.
+    before: Usage,
+}
+
 impl Attacks {
-    fn row(&self, attack: Attack) -> anyhow::Result<Row> {
+    fn row(&self, attack: Attack, begin: Begin) -> anyhow::Result<Row> {
         let mut scene = attack.scene()?;
-        let flow = scene.start(FlowName::Bulk)?;
-        scene.settle(&flow, attack as u64)?;
-        let daemon = scene.daemons[0].id();
-        let (begin, before) = (Instant::now(), Usage::of(daemon)?);
-        let running = attack.start(&scene, self.rate)?;
+        let Trial { flow, protected, running, begun, before } =
+            self.begin(attack, begin, &mut scene)?;
         pause(self.length)?;
-        let (seconds, after) = (begin.elapsed().as_secs_f64(), Usage::of(daemon)?);
-        let gap = longest_gap(&flow.arrivals(), begin);
+        let (seconds, after) = (begun.elapsed().as_secs_f64(), Usage::of(scene.daemons[0].id())?);
+        let gap = longest_gap(&flow.arrivals(), begun);
         let traffic = running.traffic()?;
-        let (outcome, cut_gap) = self.cut(&mut scene, &flow)?;
+        let (outcome, cut_gap) = match protected {
+            Some(_) => self.cut(&mut scene, &flow)?,
+            None => (Outcome::NotProtected, None),
+        };
         let entries = entries(attack, &scene);
         running.finish()?;
         // The connection of a host that did not recover may have ended.
@@ -138,6 +173,7 @@ impl Attacks {
         Ok(Row {
             attack,
             about: attack.about(),
+            begin,
             packets_per_s: per_second(traffic.packets),
             octets_per_s: per_second(traffic.octets),
             processor_share: (after.processor - before.processor).as_secs_f64() / seconds,
@@ -145,10 +181,44 @@ impl Attacks {
             entries,
             answers_per_s: per_second(traffic.answers),
             octets_out_per_in: amplification(attack, traffic),
+            protected_s: protected.map(|time| time.as_secs_f64()),
             gap_s: gap.map(|gap| gap.length().as_secs_f64()),
             cut_gap_s: cut_gap.map(|gap| gap.length().as_secs_f64()),
             outcome,
         })
+    }
+
+    /// Begins the connection and the attack, in this order or the other one.
+    fn begin(&self, attack: Attack, begin: Begin, scene: &mut Scene) -> anyhow::Result<Trial> {
+        let first = match begin {
+            Begin::Before => Some(self.connect(attack, scene)?),
+            Begin::During => None,
+        };
+        let (begun, before) = (Instant::now(), Usage::of(scene.daemons[0].id())?);
+        let running = attack.start(scene, self.rate)?;
+        let (flow, protected) = match first {
+            Some(first) => first,
+            None => {
+                pause(LEAD)?;
+                self.connect(attack, scene)?
+            }
+        };
+        Ok(Trial { flow, protected, running, begun, before })
+    }
+
+    /// Begins a connection, and waits until it is protected and both hosts know the locators of each other.
+    fn connect(
+        &self,
+        attack: Attack,
+        scene: &mut Scene,
+    ) -> anyhow::Result<(Flow, Option<Duration>)> {
+        let begun = Instant::now();
+        let flow = scene.start(FlowName::Bulk)?;
+        let protected = scene.protected_within(self.limit)?.then(|| begun.elapsed());
+        if protected.is_some() {
+            scene.settle(&flow, attack as u64)?;
+        }
+        Ok((flow, protected))
     }
 
     /// Cuts the path and waits until the connection goes on.
@@ -196,5 +266,7 @@ fn entries(attack: Attack, scene: &Scene) -> Option<u64> {
 
 /// Send Timeout, the daemon's default.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// Time between the begin of an attack and that of a connection during the attack. Budgets for bursts are used up by then.
+const LEAD: Duration = Duration::from_secs(1);
 const LEAST_SILENCE: Duration = Duration::from_millis(100);
 const STRAGGLERS: Duration = Duration::from_millis(50);

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{Context as _, ensure};
-use moorline_api::EventKind;
+use moorline_api::{Event, EventKind, Pair};
 
 use super::Needs;
 use super::pool::part;
@@ -127,6 +127,29 @@ impl Scene {
         let Self { daemons, protection, .. } = self;
         let mut daemons = daemons.iter_mut();
         daemons.try_for_each(|daemon| daemon.wait_for(protection, PROTECTION_LIMIT).map(drop))
+    }
+
+    /// Waits until every daemon has a context or session between the ends. False if a daemon has none in time.
+    pub(super) fn protected_within(&mut self, limit: Duration) -> anyhow::Result<bool> {
+        let end = Instant::now() + limit;
+        while !self.is_protected() {
+            interrupt::check()?;
+            if Instant::now() > end {
+                return Ok(false);
+            }
+            thread::sleep(interrupt::TICK);
+        }
+        Ok(true)
+    }
+
+    fn is_protected(&mut self) -> bool {
+        let Self { daemons, ends, protection, .. } = self;
+        let is_of_ends =
+            |pair: &Pair| ends.iter().all(|end| [pair.local, pair.peer].contains(&end.address));
+        let is_it = |event: &Event| {
+            event.kind == *protection && event.ulids.as_ref().is_some_and(is_of_ends)
+        };
+        daemons.iter_mut().all(|daemon| daemon.events().iter().any(is_it))
     }
 
     /// Waits until a flow is protected, then for [`SETTLING`] so that both hosts know the locators of each other, then

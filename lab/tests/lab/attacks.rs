@@ -9,7 +9,7 @@ use moorline_api::EventKind;
 use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
-use moorline_lab::experiment::{self, Attack, Attacks, Experiment as _, Watch};
+use moorline_lab::experiment::{self, Attack, Attacks, Begin, Experiment as _, Watch};
 use moorline_lab::topology::HOSTS;
 use moorline_lab::workload::{Endpoint, I1Flood, Sender, TcpOptions, TcpTransfer};
 use moorline_types::ContextTag;
@@ -64,6 +64,7 @@ impl Watch for Unwatched {
 fn the_catalogue_has_a_row_for_each_attack_and_the_connection_lives_without_one() {
     let catalogue = Attacks {
         attacks: vec![Attack::Nothing, Attack::I2],
+        begin: vec![Begin::Before],
         length: Duration::from_millis(500),
         rate: Some(200),
         ..Attacks::default()
@@ -94,6 +95,25 @@ fn the_catalogue_has_a_row_for_each_attack_and_the_connection_lives_without_one(
     assert!(number(i2, "entries") >= 1.0, "{i2}");
     let table = results.columns.split_whitespace().all(|name| i2.get(name).is_some());
     assert!(table, "{} in {i2}", results.columns);
+}
+
+#[test]
+fn a_connection_that_begins_during_an_attack_has_a_row_with_its_context() {
+    let catalogue = Attacks {
+        attacks: vec![Attack::I1],
+        begin: vec![Begin::During],
+        length: Duration::from_millis(500),
+        ..Attacks::default()
+    };
+    if is_skipped("attack", &catalogue.obstacles()) {
+        return;
+    }
+    let results = experiment::run(&catalogue, &mut Unwatched).unwrap();
+    let [row] = results.points.as_slice() else { panic!("{:?}", results.points) };
+    assert_eq!((&row["attack"], &row["begin"]), (&"i1".into(), &"during".into()));
+    assert!(row["packets_per_s"].as_f64().unwrap() > 0.0, "{row}");
+    assert!(row["protected_s"].as_f64().is_some(), "{row}");
+    assert_ne!(row["outcome"], "not in time", "{row}");
 }
 
 #[test]

@@ -46,6 +46,7 @@ mod snapshot;
 mod spread;
 mod standby;
 mod steer;
+mod sweep;
 mod tally;
 mod view;
 mod waiting;

@@ -26,6 +26,7 @@ use crate::reply::Reply;
 use crate::slots::Slots;
 use crate::standby::StandbyPaths;
 use crate::steer::Steering;
+use crate::sweep::{Input, Sweeps};
 use crate::tally::Tally;
 use crate::waiting::Waiting;
 use moorline_datapath::shim6::Update;
@@ -42,6 +43,12 @@ pub struct Contexts {
     pub(crate) rng: ChaCha20Rng,
     pub(crate) shim6: shim6::Machine,
     pub(crate) active: Slots,
+    /// Inputs that part of the contexts have.
+    pub(crate) sweeps: Sweeps,
+    /// The slot at which the next search for witnesses begins.
+    pub(crate) looked: ContextId,
+    /// Slots of a slice: [`shim6::SLICE`]. Tests have fewer.
+    pub(crate) slice: u32,
     pub(crate) tally: Tally,
     /// Contexts of an earlier run that this one has not restored yet.
     pub(crate) waiting: Waiting,
@@ -110,6 +117,9 @@ impl Contexts {
             config,
             rng,
             active: Slots::default(),
+            sweeps: Sweeps::default(),
+            looked: ContextId(0),
+            slice: shim6::SLICE,
             tally: Tally::default(),
             waiting: Waiting::default(),
             notes: BTreeMap::new(),
@@ -180,7 +190,7 @@ impl Contexts {
         self.shim6.set_addresses(&local.proof, &local.usable, now);
         self.drain_shim6(now);
         if is_changed {
-            self.refresh_all(now);
+            self.sweep(Input::Refresh, now);
         }
     }
 
@@ -194,7 +204,7 @@ impl Contexts {
         self.shim6.set_lost(lost, now);
         self.drain_shim6(now);
         if is_changed {
-            self.refresh_all(now);
+            self.sweep(Input::Refresh, now);
         }
     }
 
@@ -204,7 +214,7 @@ impl Contexts {
             return;
         }
         self.deprecated = deprecated.to_vec();
-        self.for_all(now, |reap| reap.handle_deprecated(deprecated, now));
+        self.sweep(Input::Deprecated, now);
     }
 
     /// Packets from these addresses cannot leave the link: the host's Neighbor Unreachability Detection has given up
@@ -214,12 +224,7 @@ impl Contexts {
     /// gets through shows it.
     //= rfc5534#3.2-1
     pub fn handle_router_lost(&mut self, local: &[Locator], now: Instant) {
-        for id in self.active.ids() {
-            let current = self.active.get(&id).map(|active| active.reap.current_pair());
-            if current.is_some_and(|current| local.contains(&current.local)) {
-                self.change(id, now, |reap| reap.handle_local_failure(now));
-            }
-        }
+        self.sweep(Input::RouterLost(local.to_vec()), now);
     }
 
     /// Sets the usable addresses. Returns true if they, or the routes, have changed.
@@ -298,15 +303,10 @@ impl Contexts {
         ulids.as_locators() == pair || !self.routes.lead_elsewhere(pair)
     }
 
-    pub(crate) fn refresh_all(&mut self, now: Instant) {
-        for id in self.active.ids() {
-            self.refresh_candidates(id, now);
-        }
-    }
-
-    /// Handles due timers: retransmissions, probes, negative answers that end, and claims that no peer has
+    /// Handles due timers: the next slice of contexts for an input that all of them get, retransmissions, probes, negative answers that end, and claims that no peer has
     /// contradicted.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.go_on_sweeping(now);
         self.shim6.handle_timeout(now);
         self.drain_shim6(now);
         // The probes for the claims may be due at once.
@@ -358,8 +358,7 @@ impl Contexts {
         self.reap_config = Arc::new(config);
         self.config.shim6.send_timeout = send_timeout;
         self.shim6.set_send_timeout(send_timeout, now);
-        let config = Arc::clone(&self.reap_config);
-        self.for_all(now, |reap| reap.handle_config(Arc::clone(&config)));
+        self.sweep(Input::Config, now);
         self.drain_shim6(now);
     }
 
@@ -390,20 +389,14 @@ impl Contexts {
         let idle = self.questions.next().map(|at| (at, TimerKind::Idle));
         let reap = reap.map(|at| (at, TimerKind::Reap));
         let claim = self.contests.next().map(|at| (at, TimerKind::Shim6));
-        [shim6, reap, turn, idle, claim].into_iter().flatten().min()
+        let slice = self.next_slice().map(|at| (at, TimerKind::Reap));
+        [shim6, reap, turn, idle, claim, slice].into_iter().flatten().min()
     }
 
     /// Numbers of dropped or ignored messages and reports, by reason.
     #[must_use]
     pub fn drops(&self) -> &DropCounters {
         &self.drops
-    }
-
-    /// Applies an input to all REAP machines.
-    pub(crate) fn for_all(&mut self, now: Instant, change: impl Fn(&mut reap::Machine)) {
-        for id in self.active.ids() {
-            self.change(id, now, &change);
-        }
     }
 
     /// Applies an input to the REAP machine of a context, if there is one.

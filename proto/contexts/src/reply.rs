@@ -47,15 +47,19 @@ impl Contexts {
         self.steering.rtt_of(pair)
     }
 
-    /// All contexts whose peers have shown that they know checks.
+    /// Contexts whose peers have shown that they know checks: `first`, and those among [`LOOKED_AT`] slots. In a larger
+    /// table, calls look at the slots in turn.
     #[must_use]
-    pub fn witnesses(&self) -> Vec<Witness> {
+    pub fn witnesses(&mut self, first: Option<ContextId>) -> Vec<Witness> {
+        let (mut ids, next) = self.active.slice(self.looked, LOOKED_AT);
+        self.looked = next.unwrap_or(ContextId(0));
+        ids.extend(first.filter(|first| !ids.contains(first)));
         let witness = |context| {
             let reap = &self.active.get(&context)?.reap;
             let is_ready = reap.state() == State::Operational;
             reap.knows_checks().then_some(Witness { context, is_ready, heard: reap.heard() })
         };
-        self.active.ids().into_iter().filter_map(witness).collect()
+        ids.into_iter().filter_map(witness).collect()
     }
 
     pub(crate) fn on_missed(&mut self, context: ContextId, standby: LocatorPair) {
@@ -80,3 +84,5 @@ impl Contexts {
 
 /// Largest number of waiting results of [`Contexts::poll_missed`].
 const MAX_MISSED: usize = 64;
+/// Slots among which a search for witnesses looks: 16,384, a millisecond.
+const LOOKED_AT: u32 = 16_384;

@@ -8,6 +8,7 @@ use moorline_reap::Cause;
 use moorline_types::{ContextId, Instant, LocatorPair, Prefix, named_enum};
 
 use crate::machine::Contexts;
+use crate::sweep::Input;
 
 named_enum! {
     /// Preference of a rule for its pairs. Greater is better.
@@ -55,7 +56,7 @@ impl Contexts {
         }
         self.steering.rules = rules;
         self.notes.values_mut().for_each(|notes| notes.tried = None);
-        self.refresh_all(now);
+        self.sweep(Input::Refresh, now);
     }
 
     /// The preference of the rules for a pair of a context.

@@ -34,10 +34,16 @@ impl Slots {
         self.slots.get_mut(id.0)?.take()
     }
 
-    /// Slots in use.
-    pub(crate) fn ids(&self) -> Vec<ContextId> {
-        let taken = (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.is_some());
-        taken.map(|(slot, _)| ContextId(slot)).collect()
+    /// Those of `count` slots from `first` on that are in use, and the slot behind them, if there is one.
+    pub(crate) fn slice(
+        &self,
+        first: ContextId,
+        count: u32,
+    ) -> (Vec<ContextId>, Option<ContextId>) {
+        let end = first.0.saturating_add(count);
+        let taken = (first.0..end).zip(self.slots.iter_from(first.0));
+        let taken = taken.filter(|(_, slot)| slot.is_some()).map(|(slot, _)| ContextId(slot));
+        (taken.collect(), (end < self.slots.len()).then_some(ContextId(end)))
     }
 }
 

@@ -6,6 +6,7 @@ use moorline_types::{ContextId, Instant, LocatorPair, Locators};
 
 use crate::event::Cause;
 use crate::machine::Contexts;
+use crate::sweep::Input;
 
 /// Knowledge about standby paths that contexts with the same peer share, so that one of them checks for all.
 ///
@@ -156,14 +157,24 @@ impl Contexts {
             return;
         }
         self.standby.forget_beside(pair, &peer);
-        for id in self.active.ids() {
-            let reap = self.active.get(&id).map(|active| &active.reap);
-            let standby = reap.filter(|reap| reap.current_pair() != pair);
-            let standby = standby.and_then(reap::Machine::standby);
-            let is_beside = standby.is_some_and(|standby| standby.shared_ends(pair) > 0);
-            if is_beside && self.peer_locators(id).is_some_and(|of_other| of_other == peer) {
-                self.change(id, now, |reap| _ = reap.handle_standby_suspected(now));
-            }
+        self.sweep(Input::PairLeft(pair, peer), now);
+    }
+
+    /// A context with the peer that has these locators has left `pair`. If this context has the same peer, and its
+    /// standby path begins or ends where `pair` does, it checks the path again.
+    pub(crate) fn suspect_standby(
+        &mut self,
+        id: ContextId,
+        pair: LocatorPair,
+        peer: &Locators,
+        now: Instant,
+    ) {
+        let reap = self.active.get(&id).map(|active| &active.reap);
+        let standby = reap.filter(|reap| reap.current_pair() != pair);
+        let standby = standby.and_then(reap::Machine::standby);
+        let is_beside = standby.is_some_and(|standby| standby.shared_ends(pair) > 0);
+        if is_beside && self.peer_locators(id).is_some_and(|of_other| of_other == *peer) {
+            self.change(id, now, |reap| _ = reap.handle_standby_suspected(now));
         }
     }
 

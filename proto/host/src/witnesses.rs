@@ -55,7 +55,7 @@ impl Host {
     /// A context with each peer, in the order in which peers are asked. Peers that have been heard lately take turns.
     /// Then come the other peers, those heard last first, and then peers whose contexts explore.
     fn peers_in_turn(&mut self, first: Option<ContextId>, now: Instant) -> Vec<ContextId> {
-        let mut witnesses = self.shim6.witnesses();
+        let mut witnesses = self.shim6.witnesses(first);
         let is_late = |one: &Witness| now.since(one.heard) >= LATELY;
         witnesses.sort_by_key(|one| {
             let is_first = Some(one.context) == first;

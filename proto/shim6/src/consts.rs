@@ -78,6 +78,8 @@ pub const ALL_ANSWERS_BURST: u32 = 2000;
 pub const R1_INTERVAL: Duration = Duration::from_millis(1);
 /// R1s to one source prefix at once.
 pub const R1_BURST: u32 = 1000;
+/// Slots of contexts that one turn looks at: 2,048.
+pub const SLICE: u32 = 2048;
 /// Update Requests of one change that go out at once. The others follow at the interval below, so a change of address
 /// with N contexts takes N / 1000 s.
 pub const UPDATE_BURST: u32 = 100;

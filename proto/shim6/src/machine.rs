@@ -14,7 +14,7 @@ use crate::claim::Neighbors;
 use crate::config::Config;
 use crate::consts::{
     ALL_ANSWERS_BURST, ALL_ANSWERS_INTERVAL, ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED,
-    MAX_REMEMBERED_PARAMETERS, R1_BURST, R1_INTERVAL, SIGNATURE_BURST, SIGNATURE_INTERVAL,
+    MAX_REMEMBERED_PARAMETERS, R1_BURST, R1_INTERVAL, SIGNATURE_BURST, SIGNATURE_INTERVAL, SLICE,
     VALIDATOR_MIN_LIFETIME,
 };
 use crate::context::{Context, Established, Role, Stand, State};
@@ -23,6 +23,7 @@ use crate::key::Key;
 use crate::negative::Negatives;
 use crate::resume::Resumption;
 use crate::table::Table;
+use crate::update::Telling;
 
 /// All Shim6 contexts of a host.
 ///
@@ -45,6 +46,10 @@ pub struct Machine {
     /// Number of restored contexts whose peers were told of changes. The number sets the pace.
     pub(crate) restored: u32,
     pub(crate) resumption: Resumption,
+    /// Peers that are told of a change.
+    pub(crate) telling: Option<Telling>,
+    /// Slots that one turn looks at: [`SLICE`]. Tests have fewer.
+    pub(crate) slice: u32,
     pub(crate) table: Table,
     pub(crate) negatives: Negatives,
     /// Parameters with which peers have proved their locators.
@@ -79,6 +84,8 @@ impl Machine {
             edition: 0,
             restored: 0,
             resumption: Resumption::default(),
+            telling: None,
+            slice: SLICE,
             negatives: Negatives::default(),
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS),
             signatures: limit(SIGNATURE_LABEL, SIGNATURE_INTERVAL, SIGNATURE_BURST),
@@ -170,6 +177,7 @@ impl Machine {
 
     /// Sends due messages again, and ends handshakes without a retry left.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.on_telling_due(now);
         self.on_resumption_due(now);
         while let Some(context) = self.table.due(now) {
             let id = context.id;
@@ -187,7 +195,9 @@ impl Machine {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let turn = self.resumption.next_turn();
-        [self.table.next_deadline(), self.negatives.next_end(), turn].into_iter().flatten().min()
+        let slice = self.telling.as_ref().map(|telling| telling.began);
+        let others = [self.negatives.next_end(), turn, slice];
+        others.into_iter().chain([self.table.next_deadline()]).flatten().min()
     }
 
     /// Gives the next message to send. `None` holds until the next `handle_*`.

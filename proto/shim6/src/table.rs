@@ -128,6 +128,16 @@ impl Table {
         self.iter_from(ContextId(0))
     }
 
+    /// The contexts from this slot on up to that one, by slot.
+    pub(crate) fn between(
+        &self,
+        first: ContextId,
+        end: ContextId,
+    ) -> impl Iterator<Item = &Context> + '_ {
+        let count = end.0.saturating_sub(first.0) as usize;
+        self.slots.iter_from(first.0).take(count).flatten()
+    }
+
     /// The contexts in this slot and behind it, by slot.
     pub(crate) fn iter_from(&self, first: ContextId) -> impl Iterator<Item = &Context> + '_ {
         self.slots.iter_from(first.0).flatten()

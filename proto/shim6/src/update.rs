@@ -18,6 +18,18 @@ use crate::initiator::backoff;
 use crate::machine::Machine;
 use crate::peer::{PeerSet, peer_send_timeout};
 
+/// A walk over the contexts whose peers may have to be told of a change.
+#[derive(Clone, Debug)]
+pub(crate) struct Telling {
+    gained: Vec<Locator>,
+    lost: Vec<Locator>,
+    /// First slot of the next slice.
+    next: ContextId,
+    /// Number of peers that have their turn already.
+    turn: u32,
+    pub(crate) began: Instant,
+}
+
 /// Exchange of locator lists: this host tells its own, and takes those of peers (RFC 5533 s10).
 impl Machine {
     /// Tells the peers of all contexts whose ULID the present set proves. A newer list replaces one that is not
@@ -30,16 +42,39 @@ impl Machine {
     /// Tells the peers of all contexts that have outdated information. There are two more cases. If a peer was told of
     /// locators from which this host can send only now, an earlier Update Request may have found no way out. If this
     /// host has lost the last locator that a peer knows, the next repetition may be minutes away.
+    ///
+    /// The first [`slice`](Self::slice) of the contexts is looked at now, and each further one with a timeout.
     pub(crate) fn tell_all(&mut self, gained: &[Locator], lost: &[Locator], now: Instant) {
+        let before = self.telling.take();
+        let (mut gained, mut lost) = (gained.to_vec(), lost.to_vec());
+        if let Some(before) = before {
+            gained.extend(before.gained.iter().filter(|own| self.usable.contains(own)));
+            lost.extend(before.lost.iter().filter(|own| !self.usable.contains(own)));
+        }
+        self.tell_slice(Telling { gained, lost, next: ContextId(0), turn: 0, began: now }, now);
+    }
+
+    pub(crate) fn on_telling_due(&mut self, now: Instant) {
+        if let Some(telling) = self.telling.take() {
+            self.tell_slice(telling, now);
+        }
+    }
+
+    fn tell_slice(&mut self, mut telling: Telling, now: Instant) {
+        let end = ContextId(telling.next.0.saturating_add(self.slice));
         let is_to_tell = |context: &&Context| {
             self.is_outdated(context)
-                || is_waiting_for(context, gained)
-                || self.is_stranded_by(context, lost)
+                || is_waiting_for(context, &telling.gained)
+                || self.is_stranded_by(context, &telling.lost)
         };
-        let ids: Vec<_> = self.table.iter().filter(is_to_tell).map(|context| context.id).collect();
-        for (turn, id) in (0u32..).zip(ids) {
-            self.tell_in_turn(id, turn, now);
+        let slice = self.table.between(telling.next, end).filter(is_to_tell);
+        let ids: Vec<_> = slice.map(|context| context.id).collect();
+        for id in ids {
+            self.tell_in_turn(id, telling.turn, now);
+            telling.turn += 1;
         }
+        telling.next = end;
+        self.telling = Some(telling).filter(|telling| telling.next.0 < self.table.slots());
     }
 
     /// Tells the peer of a restored context, in turn with the other restored contexts. What else the earlier run has

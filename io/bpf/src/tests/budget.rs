@@ -16,6 +16,8 @@ use super::harness::Harness;
 
 const LOCAL: &str = "2001:db8:a::1";
 const PEER: &str = "2001:db8:c::1";
+/// A locator of the peers of both contexts that is no ULID.
+const ELSEWHERE: &str = "2001:db8:d::1";
 const STRANGER: &str = "2001:db8:e::1";
 const TAG: u64 = 0x5a5a_0000_0001;
 const OTHER_TAG: u64 = 0x5a5a_0000_0002;
@@ -62,6 +64,18 @@ impl Both {
         fate != Inbound::Drop(DropReason::RateLimited)
     }
 
+    fn send(&mut self, packet: &[u8]) {
+        let now = Instant::from_nanos(self.now);
+        self.user.handle_outbound(&mut packet.to_vec(), now);
+        assert_eq!(self.kernel.run("uplink_egress", packet, 0).action, -1);
+    }
+
+    fn receive(&mut self, packet: &[u8]) {
+        let now = Instant::from_nanos(self.now);
+        self.user.handle_inbound(&mut packet.to_vec(), now);
+        assert_eq!(self.kernel.run("uplink_ingress", packet, 0).action, -1);
+    }
+
     fn rate_limited(&mut self) -> u64 {
         let drops = self.kernel.plane.drops().unwrap();
         let Ok(in_user) = moorline_datapath::Plane::drops(&self.user);
@@ -83,7 +97,11 @@ fn entry(id: u32, tag: u64) -> ContextEntry {
         local_tag: ContextTag::from_bits(tag),
         peer_tag: ContextTag::from_bits(tag + 99),
         current: Path::of(ulids, ulids.as_locators()),
-        peer_locators: [Locator(address(PEER)), Locator(peer)].into(),
+        peer_locators: [PEER, ELSEWHERE]
+            .map(|text| Locator(address(text)))
+            .into_iter()
+            .chain([Locator(peer)])
+            .collect(),
         timers: None,
         watch: 0,
         idle: Duration::ZERO,
@@ -122,15 +140,15 @@ fn a_flood_of_strangers_leaves_contexts_their_budgets() {
         return;
     }
     let mut both = Both::new();
-    assert_eq!(both.passed(&message(&[], STRANGER, 66, 5), 2500), 2000);
-    assert_eq!(both.rate_limited(), 500);
+    assert_eq!(both.passed(&message(&[], STRANGER, 66, 5), 2500), 1000);
+    assert_eq!(both.rate_limited(), 1500);
     let strangers = [
-        message(&[], PEER, 1, TAG),
+        message(&[], ELSEWHERE, 1, TAG),
         message(&[], STRANGER, 68, TAG),
-        message(&[60], PEER, 66, TAG),
-        message(&[0, 60, 43, 60], PEER, 66, TAG),
-        message(&[60; 6], PEER, 66, TAG),
-        message(&[44], PEER, 66, TAG),
+        message(&[60], ELSEWHERE, 66, TAG),
+        message(&[0, 60, 43, 60], ELSEWHERE, 66, TAG),
+        message(&[60; 6], ELSEWHERE, 66, TAG),
+        message(&[44], ELSEWHERE, 66, TAG),
     ];
     for packet in &strangers {
         assert!(!both.is_taken(packet), "{}", hex::encode(packet));
@@ -144,12 +162,52 @@ fn a_flood_of_strangers_leaves_contexts_their_budgets() {
     assert!(both.is_taken(&payload));
     assert!(both.is_taken(&message(&[], PEER, 0x80, TAG)));
     // A context beyond its budget takes nothing of that of another context.
-    assert_eq!(both.passed(&message(&[], PEER, 68, TAG), 1500), 1000);
+    assert_eq!(both.passed(&message(&[], ELSEWHERE, 68, TAG), 1500), 1000);
     assert_eq!(both.passed(&message(&[], PEER, 64, OTHER_TAG), 10), 10);
-    both.pass(1_000_000);
-    assert_eq!(both.passed(&message(&[], STRANGER, 66, 5), 100), 20);
-    assert_eq!(both.passed(&message(&[], PEER, 68, TAG), 100), 1);
-    assert_eq!(both.passed(&unknown, 100), 4);
+    // The shared budget has 1,400 messages, and room for strangers below 1,000.
+    both.pass(26_000_000);
+    assert_eq!(both.passed(&message(&[], STRANGER, 66, 5), 100), 16);
+    assert_eq!(both.passed(&message(&[], ELSEWHERE, 68, TAG), 100), 26);
+    assert_eq!(both.passed(&unknown, 200), 104);
+}
+
+/// A connection to a peer, and datagrams to another one, have begun during the flood.
+#[test]
+fn handshakes_of_peers_with_traffic_both_ways_pass_in_a_flood_of_strangers() {
+    if !can_run("handshakes_of_peers_with_traffic_both_ways_pass_in_a_flood_of_strangers") {
+        return;
+    }
+    let mut both = Both::new();
+    let [with_datagrams, with_connection] = ["2001:db8:c:1::1", "2001:db8:c:2::1"];
+    let i1 = |source| message(&[], source, 1, 0);
+    assert_eq!(both.passed(&i1(STRANGER), 1500), 1000);
+    for peer in [with_datagrams, with_connection] {
+        assert!(!both.is_taken(&i1(peer)), "nothing is known of {peer}");
+    }
+    both.send(&payload([LOCAL, with_datagrams], 17, &[0; 16]));
+    let (syn, syn_ack, ack) = (2, 0x12, 0x10);
+    both.receive(&payload([with_connection, LOCAL], 6, &segment([9, 5], [70, 0], syn)));
+    both.send(&payload([LOCAL, with_connection], 6, &segment([5, 9], [500, 71], syn_ack)));
+    both.receive(&payload([with_connection, LOCAL], 6, &segment([9, 5], [71, 501], ack)));
+    assert_eq!(both.passed(&i1(with_datagrams), 200), 100);
+    assert_eq!(both.passed(&i1(with_connection), 200), 100);
+    assert_eq!(both.passed(&i1(PEER), 200), 100, "the peer of a context");
+    assert_eq!(both.passed(&i1(STRANGER), 10), 0);
+}
+
+fn payload(ends: [&str; 2], protocol: u8, octets: &[u8]) -> Vec<u8> {
+    let length = u8::try_from(octets.len()).unwrap();
+    let mut packet = vec![0x60, 0, 0, 0, 0, length, protocol, 64];
+    ends.into_iter().for_each(|end| packet.extend(address(end).octets()));
+    packet.extend(octets);
+    packet
+}
+
+/// A TCP segment without data.
+fn segment(ports: [u16; 2], numbers: [u32; 2], flags: u8) -> Vec<u8> {
+    let ports = ports.into_iter().flat_map(u16::to_be_bytes);
+    let numbers = numbers.into_iter().flat_map(u32::to_be_bytes);
+    ports.chain(numbers).chain([5 << 4, flags, 0, 0, 0, 0, 0, 0]).collect()
 }
 
 #[test]

@@ -118,7 +118,9 @@ impl Harness {
             }
         }
         clear_drops(&self.plane.tables.drops);
-        for section in [".data.strangers", ".data.unknown", ".data.unproven", ".data.budget"] {
+        for section in
+            [".data.shared", ".data.unknown", ".data.unproven", ".data.budget", ".data.prefixes"]
+        {
             let budgets = tables::handle(&self.plane.object, section).unwrap();
             let zeros = vec![0; usize::try_from(budgets.value_size()).unwrap()];
             budgets.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();

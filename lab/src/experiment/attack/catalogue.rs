@@ -31,6 +31,8 @@ named! {
         BehindOptions = "types-behind-options",
         /// R1bis with made-up tags, from made-up sources.
         R1bis = "r1bis",
+        /// Payload headers with made-up tags, from made-up sources.
+        Payload = "payload",
         /// Packets of 8 octets with the ULIDs of the connection as addresses, to both hosts.
         Ulids = "ulids",
         /// No attack, between hosts with ILNP.
@@ -51,7 +53,12 @@ impl Attack {
         match self {
             Self::Nothing | Self::NothingIlnp => 0,
             Self::Triggers => 1_100,
-            Self::I1 | Self::Types | Self::BehindOptions | Self::R1bis | Self::Nonces => 50_000,
+            Self::I1
+            | Self::Types
+            | Self::BehindOptions
+            | Self::R1bis
+            | Self::Payload
+            | Self::Nonces => 50_000,
             Self::I2 => 3_000,
             Self::Ulids => 50,
         }
@@ -84,6 +91,9 @@ impl Attack {
                 Some((packets::DESTINATION_OPTIONS, packet, next_type_behind_options))
             }
             Self::R1bis => Some((packets::SHIM6, packets::r1bis(0), next_r1bis)),
+            Self::Payload => {
+                Some((packets::SHIM6, packets::payload_header(0).into(), next_payload))
+            }
             Self::Nonces => {
                 Some((packets::DESTINATION_OPTIONS, packets::nonce_header(0).into(), next_nonce))
             }
@@ -247,6 +257,11 @@ fn make_up_type(message: &mut [u8], number: u32) {
     packets::seal(message);
 }
 
+fn next_payload(frame: &mut [u8], number: u32) {
+    make_up_source(frame, number.into());
+    frame[PAYLOAD_AT..].copy_from_slice(&packets::payload_header(number));
+}
+
 fn next_nonce(frame: &mut [u8], number: u32) {
     make_up_source(frame, number.into());
     frame[PAYLOAD_AT..].copy_from_slice(&packets::nonce_header(number));
@@ -326,6 +341,10 @@ mod tests {
         assert_eq!(triggers[0].len(), 1064);
         assert_eq!(count(triggers.iter().map(|packet| &packet[8..24])), triggers.len() / 2 + 1);
         assert_eq!(triggers[1][8..24], triggers[2][8..24]);
+        let payload = packets_of(next_payload, &packets::payload_header(0));
+        assert_eq!(count(payload.iter().map(|packet| &packet[8..24])), payload.len(), "sources");
+        assert_eq!(count(payload.iter().map(|packet| &packet[42..48])), payload.len(), "tags");
+        assert!(payload.iter().all(|packet| packet[42] & 0x80 != 0));
         let nonces = packets_of(next_nonce, &packets::nonce_header(0));
         assert_eq!(count(nonces.iter().map(|packet| &packet[8..24])), nonces.len());
         assert_eq!(count(nonces.iter().map(|packet| &packet[44..48])), nonces.len());

@@ -80,6 +80,13 @@ pub(super) fn tag_of(nonce: u32) -> [u8; 6] {
     [mixed[0] & 0x7f, mixed[1], mixed[2], mixed[3], mixed[4], mixed[5]]
 }
 
+/// A payload header (RFC 5533 s5.1) without payload.
+pub(super) fn payload_header(number: u32) -> [u8; 8] {
+    let [first, rest @ ..] = tag_of(number);
+    let [a, b, c, d, e] = rest;
+    [NO_NEXT_HEADER, 0, P | first, a, b, c, d, e]
+}
+
 /// A Destination Options header (RFC 8200 s4.6) with a Nonce option of 32 bits (RFC 6744 s2), and no payload.
 pub(super) fn nonce_header(nonce: u32) -> [u8; 8] {
     let [a, b, c, d] = nonce.to_be_bytes();
@@ -98,6 +105,8 @@ pub(super) const TAG_AT: usize = 6;
 pub(super) const TYPE_AT: usize = 2;
 /// A Destination Options header with padding alone, in front of a message of Shim6.
 pub(super) const PADDING_TO_SHIM6: [u8; 8] = [SHIM6, 0, 1, 4, 0, 0, 0, 0];
+/// The bit in front of a context tag that tells payload from control messages.
+const P: u8 = 0x80;
 const I1: u8 = 1;
 const R1: u8 = 2;
 const I2: u8 = 3;

@@ -95,6 +95,65 @@ fn site_without_isp(config: &Config, passes: &dyn Fn(Locator) -> bool) -> (Site,
     (site, probes)
 }
 
+/// Number of contexts that explore.
+fn exploring(host: &Contexts) -> usize {
+    let ids = host.active.slice(ContextId(0), u32::MAX).0;
+    let states = ids.iter().filter_map(|id| Some(host.active.get(id)?.reap.state()));
+    states.filter(|state| *state != crate::ReapState::Operational).count()
+}
+
+#[test]
+fn an_input_for_all_contexts_reaches_one_slice_of_them_in_a_turn() {
+    let mut without_isp = local_state(0);
+    let lost = [without_isp.usable.remove(0)];
+    type Input<'a> = &'a dyn Fn(&mut Contexts, Instant);
+    let inputs: [Input; 3] = [
+        &|host, now| host.handle_local(&without_isp, now),
+        &|host, now| host.handle_lost(&lost, now),
+        &|host, now| host.handle_router_lost(&lost, now),
+    ];
+    for input in inputs {
+        let mut site = Site::new(20, &Config::default());
+        site.host.slice = 8;
+        input(&mut site.host, site.now);
+        assert_eq!(exploring(&site.host), 8);
+        for expected in [16, 20] {
+            assert!(site.host.poll_timeout().is_some_and(|(at, _)| at <= site.now));
+            site.host.handle_timeout(site.now);
+            assert_eq!(exploring(&site.host), expected);
+        }
+        assert_eq!(site.host.next_slice(), None);
+    }
+}
+
+/// The Send Timeout changes twice, and the address of a slice that knows of its end comes back.
+#[test]
+fn an_input_that_begins_anew_takes_the_place_of_its_earlier_walk() {
+    let mut site = Site::new(20, &Config::default());
+    site.host.slice = 8;
+    let mut without_isp = local_state(0);
+    without_isp.usable.remove(0);
+    for local in [&without_isp, &local_state(0)] {
+        site.host.handle_local(local, site.now);
+    }
+    for seconds in [20, 30] {
+        site.host.set_send_timeout(Duration::from_secs(seconds), site.now);
+    }
+    let mut slices = 0;
+    while site.host.next_slice().is_some() {
+        site.host.handle_timeout(site.now);
+        slices += 1;
+    }
+    assert_eq!(slices, 4, "two more slices of each input");
+    site.settle(&|_| true);
+    for id in site.host.active.slice(ContextId(0), u32::MAX).0 {
+        let timers = site.host.active.get(&id).and_then(|active| active.reap.timers());
+        // The last trial takes a second of it.
+        let send = timers.expect("no context explores").send;
+        assert!(send >= Duration::from_secs(29), "{send:?}");
+    }
+}
+
 /// The control API shows contexts page by page.
 #[test]
 fn the_contexts_behind_a_slot_follow_in_order() {

@@ -82,6 +82,17 @@ pub(crate) struct BothWays {
     end: u32,
 }
 
+/// How well an address pair shows that its peer is at its address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Standing {
+    /// Nothing shows it.
+    Stranger,
+    /// Traffic goes both ways. A server that answers each datagram has such traffic with made-up sources as well.
+    BothWays,
+    /// The peer has acknowledged a TCP segment of this host, or has completed a handshake of Shim6.
+    Known,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
@@ -91,23 +102,33 @@ enum Stage {
     /// The peer began, and this host has answered.
     Replied,
     BothWays,
+    /// The peer has acknowledged a TCP segment of this host.
+    Acknowledged,
 }
 
 impl BothWays {
-    pub(crate) fn is_shown(&self) -> bool {
-        self.stage == Stage::BothWays
+    /// How well the traffic of the pair shows that the peer is at its address.
+    pub(crate) fn standing(&self) -> Standing {
+        match self.stage {
+            Stage::New | Stage::Received | Stage::Replied => Standing::Stranger,
+            Stage::BothWays => Standing::BothWays,
+            Stage::Acknowledged => Standing::Known,
+        }
     }
 
     /// Notes a packet. For protocols without known acknowledgements: if this host begins, its program wants to talk to
     /// the peer. If the peer begins, an answer of this host and a further packet of the peer count.
     pub(crate) fn note(&mut self, passage: Passage) {
         self.stage = match (passage, self.stage) {
-            (_, Stage::BothWays) | (Passage::Sent, Stage::New) => Stage::BothWays,
+            (_, Stage::Acknowledged) => Stage::Acknowledged,
+            (Passage::Sent | Passage::Received, Stage::BothWays) | (Passage::Sent, Stage::New) => {
+                Stage::BothWays
+            }
             (Passage::Sent, Stage::Received | Stage::Replied) => Stage::Replied,
             (Passage::Received, Stage::Replied) => Stage::BothWays,
             (Passage::Received, Stage::New | Stage::Received) => Stage::Received,
             (Passage::Acknowledged { ports, number }, _) if self.is_ours(ports, number) => {
-                Stage::BothWays
+                Stage::Acknowledged
             }
             (Passage::SentSegment { ports, end, is_syn }, stage) => {
                 self.note_segment(ports, end, is_syn);

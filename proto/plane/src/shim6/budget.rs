@@ -1,41 +1,101 @@
 //! Budgets of messages for the core, so that a flood takes no more than a part of a processor.
 
 use alloc::collections::BTreeMap;
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_types::{ContextId, DropReason, Instant};
+use moorline_types::{ContextId, DropReason, Instant, Prefix};
 
-/// The budgets of contexts, that of payload with an unknown tag, and the budget that all other messages share.
+use crate::shim6::both_ways::Standing;
+
+/// The budgets of contexts, and the budget that all other messages share. Messages of strangers leave a part of it to
+/// payload with an unknown tag and to messages between addresses whose traffic goes both ways: so a handshake passes in a
+/// flood of made-up sources.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
-    strangers: Budget,
-    /// The payload of a peer whose context this host has lost must not keep the messages that make the context again
-    /// from arriving.
+    shared: Budget,
+    /// Payload with an unknown tag: the payload of a peer whose context this host has lost must not keep the messages
+    /// that make the context again from arriving.
     unknown: Budget,
     /// By the lower bits of the id. Contexts whose lower bits are equal share a budget.
     contexts: BTreeMap<u32, Budget>,
+    /// Peers at addresses whose traffic goes both ways.
+    prefixes: OfPrefixes,
 }
 
 impl Budgets {
-    /// Takes a message: from the budget of its context, if the context is known and the budget has room, else from
-    /// that of strangers.
+    /// Takes a message: from the budget of its context, if the context is known and the budget has room, else from the
+    /// shared one.
     pub(crate) fn take(
         &mut self,
         context: Option<ContextId>,
+        (peer, standing): (Ipv6Addr, Standing),
         now: Instant,
     ) -> Result<(), DropReason> {
         let of_context = context.is_some_and(|ContextId(id)| {
             self.contexts.entry(id % CONTEXT_BUDGETS).or_default().take(CONTEXT, now)
         });
-        if of_context || self.strangers.take(STRANGERS, now) {
+        if of_context {
             return Ok(());
         }
-        Err(DropReason::RateLimited)
+        let is_heard = standing > Standing::Stranger && self.take_of_prefix(peer, now);
+        self.take_shared(if is_heard { standing } else { Standing::Stranger }, now)
     }
 
     /// Takes payload with an unknown tag, which the core answers with R1bis.
     pub(crate) fn take_unknown(&mut self, now: Instant) -> Result<(), DropReason> {
-        self.unknown.take(UNKNOWN, now).then_some(()).ok_or(DropReason::RateLimited)
+        if self.unknown.take(UNKNOWN, now) {
+            return self.take_shared(Standing::BothWays, now);
+        }
+        Err(DropReason::RateLimited)
+    }
+
+    fn take_of_prefix(&mut self, peer: Ipv6Addr, now: Instant) -> bool {
+        let prefix = Prefix::new(peer, 64);
+        let has_room = self.prefixes.has(prefix, PREFIX, now);
+        if has_room {
+            self.prefixes.take([(prefix, PREFIX)], now);
+        }
+        has_room
+    }
+
+    fn take_shared(&mut self, standing: Standing, now: Instant) -> Result<(), DropReason> {
+        let burst = match standing {
+            Standing::Stranger => 1000,
+            Standing::BothWays => 1500,
+            Standing::Known => 2000,
+        };
+        let rate = Rate { interval: SHARED_INTERVAL, burst };
+        self.shared.take(rate, now).then_some(()).ok_or(DropReason::RateLimited)
+    }
+}
+
+/// Budgets of prefixes.
+#[derive(Debug, Default)]
+pub(crate) struct OfPrefixes {
+    /// A prefix whose budget has no debt may be missing. Other budgets limit all prefixes together, and so the number of
+    /// entries.
+    budgets: BTreeMap<Prefix, Budget>,
+}
+
+impl OfPrefixes {
+    /// Whether the budget of this prefix has room for one message.
+    pub(crate) fn has(&self, prefix: Prefix, rate: Rate, now: Instant) -> bool {
+        self.budgets.get(&prefix).is_none_or(|budget| budget.has(rate, now))
+    }
+
+    /// Takes one message from each of these budgets.
+    pub(crate) fn take(
+        &mut self,
+        prefixes: impl IntoIterator<Item = (Prefix, Rate)>,
+        now: Instant,
+    ) {
+        if self.budgets.len() > MAX_PREFIXES {
+            self.budgets.retain(|_, budget| !budget.is_whole(now));
+        }
+        for (prefix, rate) in prefixes {
+            self.budgets.entry(prefix).or_default().take(rate, now);
+        }
     }
 }
 
@@ -71,10 +131,14 @@ pub(crate) struct Rate {
     pub(crate) burst: u32,
 }
 
-/// 20,000 messages of strangers a second, and 2,000 at once.
-const STRANGERS: Rate = Rate { interval: Duration::from_micros(50), burst: 2000 };
+/// 16,000 messages a second that are in no budget of a context. The daemon reads 20,000, so its queue stays short.
+const SHARED_INTERVAL: Duration = Duration::from_nanos(62_500);
+/// 100 messages a second, and 100 at once, between addresses whose traffic goes both ways, for a prefix of the peer.
+const PREFIX: Rate = Rate { interval: Duration::from_millis(10), burst: 100 };
 /// 4,000 packets of payload with an unknown tag a second, and 400 at once.
 const UNKNOWN: Rate = Rate { interval: Duration::from_micros(250), burst: 400 };
 /// 1,000 messages of a context a second, and 1,000 at once.
 const CONTEXT: Rate = Rate { interval: Duration::from_millis(1), burst: 1000 };
 const CONTEXT_BUDGETS: u32 = 4096;
+/// Number of prefixes with budgets above which those without debt are forgotten.
+const MAX_PREFIXES: usize = 4096;

@@ -3,7 +3,7 @@ use alloc::collections::BTreeMap;
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_types::{Instant, UlidPair};
 
-use crate::shim6::both_ways::{BothWays, Passage};
+use crate::shim6::both_ways::{BothWays, Passage, Standing};
 
 /// Traffic of address pairs without a context, for a bounded number of pairs.
 ///
@@ -77,6 +77,11 @@ impl Flows {
         self.link_as_newest(pair, node);
         self.demote_beyond_share();
         deserves
+    }
+
+    /// How well the traffic of a pair shows that its peer is at its address.
+    pub(crate) fn standing(&self, pair: UlidPair) -> Standing {
+        self.nodes.get(&pair).map_or(Standing::Stranger, |node| node.flow.both_ways.standing())
     }
 
     /// Notes that the report was lost: the next packet may try again.
@@ -159,7 +164,7 @@ impl Flow {
         let has_reached = self.octets >= policy.bytes
             || self.packets >= policy.packets
             || now.since(self.first) >= policy.age;
-        let deserves = has_reached && self.both_ways.is_shown();
+        let deserves = has_reached && self.both_ways.standing() >= Standing::BothWays;
         let is_news = deserves && !self.is_reported;
         self.is_reported |= deserves;
         is_news

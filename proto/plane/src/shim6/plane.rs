@@ -10,11 +10,13 @@ use moorline_datapath::shim6::{
     Update,
 };
 use moorline_types::DropCounters;
-use moorline_types::{ContextId, ContextTag, DropReason, Encapsulation, Instant, Locator};
+use moorline_types::{
+    ContextId, ContextTag, DropReason, Encapsulation, Instant, Locator, UlidPair,
+};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
 
 use crate::reports::Reports;
-use crate::shim6::both_ways::Passage;
+use crate::shim6::both_ways::{Passage, Standing};
 use crate::shim6::budget::Budgets;
 use crate::shim6::contexts::{Contexts, Seen};
 use crate::shim6::flows::Flows;
@@ -314,7 +316,7 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    /// Takes a message for the core from its budget: the budget of the context with this tag, or that of strangers.
+    /// Takes a message for the core from its budget: the budget of the context with this tag, or the shared one.
     fn take_message(
         &mut self,
         ip6: &Ip6,
@@ -326,7 +328,16 @@ impl Plane {
         }
         let slot = tag.and_then(|tag| self.contexts.by_tag(tag));
         let known = slot.filter(|slot| slot.is_peer_locator(Locator(ip6.source)));
-        self.budgets.take(known.map(|slot| slot.entry.id), now)
+        let known = known.map(|slot| slot.entry.id);
+        self.budgets.take(known, (ip6.source, self.standing(inbound(ip6))), now)
+    }
+
+    /// How well a pair shows that its peer is at its address.
+    fn standing(&self, ulids: UlidPair) -> Standing {
+        match self.contexts.by_ulids(ulids) {
+            Some(_) => Standing::Known,
+            None => self.flows.standing(ulids),
+        }
     }
 
     /// Whether the packet has a budget. Other hosts' packets, which this host forwards, have none.

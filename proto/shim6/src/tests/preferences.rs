@@ -256,10 +256,9 @@ fn another_send_timeout_is_told_by_an_update() {
     }
 }
 
-#[test]
-fn a_change_with_many_contexts_is_told_at_a_bounded_pace() {
+/// A host with this number of contexts.
+fn with_contexts(count: u32) -> Machine {
     let mut a = machine(1);
-    let count = UPDATE_BURST + 50;
     for n in 0..count {
         let peer = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, u16::try_from(n).expect("fits"));
         let state = crate::Established::new(
@@ -272,6 +271,13 @@ fn a_change_with_many_contexts_is_told_at_a_bounded_pace() {
         let local_tag = ContextTag::from_bits(u64::from(n) + 1000);
         a.restore(ContextId(n), key, local_tag, state).expect("room");
     }
+    a
+}
+
+#[test]
+fn a_change_with_many_contexts_is_told_at_a_bounded_pace() {
+    let count = UPDATE_BURST + 50;
+    let mut a = with_contexts(count);
     a.set_send_timeout(Duration::from_secs(20), NOW);
     assert_eq!(sent(&mut a).len(), UPDATE_BURST as usize);
     a.handle_timeout(NOW + UPDATE_INTERVAL * 10);
@@ -280,4 +286,22 @@ fn a_change_with_many_contexts_is_told_at_a_bounded_pace() {
     assert_eq!(sent(&mut a).len(), 1, "it does not wait for its turn");
     a.handle_timeout(NOW + UPDATE_INTERVAL * 50);
     assert_eq!(sent(&mut a).len(), 39);
+}
+
+#[test]
+fn a_change_looks_at_one_slice_of_the_contexts_in_a_turn() {
+    let mut a = with_contexts(UPDATE_BURST + 50);
+    a.slice = 64;
+    // The second change begins before the first one has reached all contexts.
+    for seconds in [20, 30] {
+        a.set_send_timeout(Duration::from_secs(seconds), NOW);
+        assert_eq!(sent(&mut a).len(), 64);
+    }
+    for expected in [UPDATE_BURST as usize - 64, 0] {
+        assert_eq!(a.poll_timeout(), Some(NOW));
+        a.handle_timeout(NOW);
+        assert_eq!(sent(&mut a).len(), expected);
+    }
+    a.handle_timeout(NOW + UPDATE_INTERVAL * 50);
+    assert_eq!(sent(&mut a).len(), 50);
 }

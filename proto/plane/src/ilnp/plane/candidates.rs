@@ -1,6 +1,5 @@
 //! Reports traffic without a session to the machine.
 
-use alloc::collections::BTreeMap;
 use core::net::Ipv6Addr;
 
 use moorline_datapath::ilnp::{
@@ -11,7 +10,7 @@ use moorline_types::{IlvPair, Instant, Nonce, Prefix};
 use moorline_wire::ip6::Upper;
 
 use super::{At, Plane};
-use crate::shim6::budget::{Budget, Rate};
+use crate::shim6::budget::{OfPrefixes, Rate};
 
 /// Sender of a packet without a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,11 +88,7 @@ impl Plane {
 /// Looks for the sockets of strangers that show a nonce (decision 205). Only a look that all shares allow takes from
 /// them. So a flood from one site uses up no share of others.
 #[derive(Debug, Default)]
-pub(super) struct Looks {
-    /// Budgets of prefixes. A prefix whose budget has no debt may be missing. The looks of all prefixes together are
-    /// limited, and so is the number of entries.
-    budgets: BTreeMap<Prefix, Budget>,
-}
+pub(super) struct Looks(OfPrefixes);
 
 impl Looks {
     /// Takes a look from the shares of this address, if all of them allow it.
@@ -101,23 +96,13 @@ impl Looks {
         let shares = LOOK_SHARES.map(|(length, looks)| {
             (Prefix::new(from, length), Rate { interval: LOOKS_RENEWED / looks, burst: looks })
         });
-        let has_room = |(prefix, rate): &(Prefix, Rate)| {
-            self.budgets.get(prefix).is_none_or(|budget| budget.has(*rate, now))
-        };
-        if !shares.iter().all(has_room) {
-            return false;
+        let has_room = shares.iter().all(|&(prefix, rate)| self.0.has(prefix, rate, now));
+        if has_room {
+            self.0.take(shares, now);
         }
-        if self.budgets.len() > MAX_PREFIXES {
-            self.budgets.retain(|_, budget| !budget.is_whole(now));
-        }
-        for (prefix, rate) in shares {
-            self.budgets.entry(prefix).or_default().take(rate, now);
-        }
-        true
+        has_room
     }
 }
 
 /// Largest number of pairs that were reported lately: 4,096.
 const MAX_REPORTED: usize = 4096;
-/// Number of prefixes with looks above which those with their whole share are forgotten: 4,096.
-const MAX_PREFIXES: usize = 4096;

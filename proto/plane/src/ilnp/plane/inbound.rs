@@ -127,7 +127,7 @@ impl Plane {
         let is_forged = is_between
             && (self.sessions.find_pair(pair).is_some() || self.claims(packet, pair, &upper, at));
         if is_forged {
-            if self.has_lost(pair, at.now) {
+            if self.on_wrong_nonce(pair, at.now) {
                 self.consider(pair, &upper.reversed(), (Origin::Lost, Some(nonce)), at);
             }
             return Err(DropReason::BadNonce);
@@ -157,16 +157,16 @@ impl Plane {
         }
     }
 
-    /// Whether only wrong nonces have come on a session for [`LOST_INTERVAL`]. After a true answer, the next one
-    /// comes [`LOST_INTERVAL`] later at the earliest.
-    fn has_lost(&mut self, pair: IlvPair, now: Instant) -> bool {
+    /// Notes a wrong nonce on a session. True if only wrong nonces have come for [`LOST_INTERVAL`]: the interval begins
+    /// anew then.
+    fn on_wrong_nonce(&mut self, pair: IlvPair, now: Instant) -> bool {
         let slot = self.sessions.find_pair(pair);
         let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
-        let has_lost = now.since(*flow.heard.get_or_insert(now)) >= LOST_INTERVAL;
-        if has_lost {
+        let is_lost = now.since(*flow.heard.get_or_insert(now)) >= LOST_INTERVAL;
+        if is_lost {
             flow.heard = Some(now);
         }
-        has_lost
+        is_lost
     }
 
     /// Learns the first nonce of a correspondent to which we have offered our nonce. The packet must come from the

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use moorline_datapath::ilnp::{ChecksumMode, ROOM_IN_TCP};
 use moorline_types::{DropReason, IlvPair, Nonce, SessionId};
 use moorline_wire::ilnp::{ChecksumDelta, Control, NonceHeader};
-use moorline_wire::ip6::{MIN_MTU, TCP};
+use moorline_wire::ip6::{MIN_MTU, TCP, Upper};
 
 use super::{At, Flow, Origin, Plane, is_echo, is_neighbour_discovery};
 use crate::Outbound;
@@ -39,43 +39,16 @@ impl Plane {
         };
         self.note_sent(slot, at.now);
         let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
-        let Flow { entry, has_sent, has_come, .. } = flow;
+        let (entry, has_sent) = (&flow.entry, flow.has_sent);
         let wire = entry.wire_pair();
         let full = ChecksumDelta::new(pair.l64s(), wire.l64s());
         let delta = match entry.checksum {
             ChecksumMode::Full => full,
             ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(pair.l64s()),
         };
-        let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
-        // A packet with the addresses of the session finds it without a nonce, except for ICMPv6 messages of routers
-        // and hosts.
-        let kind = upper.icmp(packet);
-        let needs_nonce = is_unclear || kind.is_some_and(|kind| !is_echo(kind));
-        // An echo is like a datagram, but a correspondent may expect a nonce with all of ICMPv6.
-        let is_tried = needs_nonce || kind.is_some();
-        let mut has_nonce = false;
-        // A correspondent that may not have the session yet gets classic IPv6. If it may have seen the nonce from
-        // another locator, the packet has the nonce: the correspondent takes such a packet either way. A
-        // correspondent whose nonce has come has the session, even if the core has stopped before it could say so.
-        let is_unsure = entry.confirming && wire == pair && !has_come;
-        let may_have = !is_unsure || *has_sent;
-        if may_have && (entry.attach || is_tried || is_unsure) {
-            let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
-            // The sender knows the MTU of the path. It knows of the nonce only if its route leaves room for one, and
-            // routes do so only on paths whose MTU is above the least: no MTU is smaller than that. A packet that
-            // needs the nonce is tried with it: routers report if the path takes less.
-            let is_room_known = is_tried || entry.always && packet.len() > usize::from(MIN_MTU);
-            // A segment that was cut for a route without room has no nonce: see `ROOM_IN_TCP`.
-            let room = if is_tried || upper.protocol != TCP { 0 } else { ROOM_IN_TCP as usize };
-            let mtu = at.sockets.path_mtu(wire).unwrap_or(self.settings.mtu);
-            let is_segment_whole = packet.len() + room > mtu;
-            let most = if is_room_known && !is_segment_whole { usize::MAX } else { MIN_MTU.into() };
-            match ip6.insert(packet, header, most.min(mtu), &mut upper) {
-                Err(reason) if needs_nonce => return Err(reason),
-                inserted => has_nonce = inserted.is_ok(),
-            }
-        }
-        if has_nonce || wire != pair || *has_sent {
+        let mtu = || at.sockets.path_mtu(wire).unwrap_or(self.settings.mtu);
+        let has_nonce = insert_nonce(flow, pair, packet, (&ip6, &mut upper), mtu)?;
+        if has_nonce || wire != pair || has_sent {
             fix(&upper, packet, delta, full);
         }
         write_addresses(packet, wire);
@@ -102,5 +75,50 @@ impl Plane {
         };
         let told: Vec<_> = self.sessions.between(local, remote).filter(is_of).collect();
         told.into_iter().for_each(|slot| self.note_nonce_sent(slot));
+    }
+}
+
+/// Inserts the nonce of a session into a packet, if the packet should have it and there is room. Returns whether the
+/// packet has it.
+///
+/// # Errors
+/// The packet needs the nonce, and does not take it.
+fn insert_nonce(
+    flow: &Flow,
+    pair: IlvPair,
+    packet: &mut Vec<u8>,
+    (ip6, upper): (&Ip6, &mut Upper),
+    mtu: impl FnOnce() -> usize,
+) -> Result<bool, DropReason> {
+    let Flow { entry, has_sent, has_come, .. } = flow;
+    let wire = entry.wire_pair();
+    let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
+    // A packet with the addresses of the session finds it without a nonce, except for ICMPv6 messages of routers
+    // and hosts.
+    let kind = upper.icmp(packet);
+    let needs_nonce = is_unclear || kind.is_some_and(|kind| !is_echo(kind));
+    // An echo is like a datagram, but a correspondent may expect a nonce with all of ICMPv6.
+    let is_tried = needs_nonce || kind.is_some();
+    // A correspondent that may not have the session yet gets classic IPv6. If it may have seen the nonce from
+    // another locator, the packet has the nonce: the correspondent takes such a packet either way. A
+    // correspondent whose nonce has come has the session, even if the core has stopped before it could say so.
+    let is_unsure = entry.confirming && wire == pair && !has_come;
+    let may_have = !is_unsure || *has_sent;
+    if !may_have || !(entry.attach || is_tried || is_unsure) {
+        return Ok(false);
+    }
+    let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
+    // The sender knows the MTU of the path. It knows of the nonce only if its route leaves room for one, and
+    // routes do so only on paths whose MTU is above the least: no MTU is smaller than that. A packet that
+    // needs the nonce is tried with it: routers report if the path takes less.
+    let is_room_known = is_tried || entry.always && packet.len() > usize::from(MIN_MTU);
+    // A segment that was cut for a route without room has no nonce: see `ROOM_IN_TCP`.
+    let room = if is_tried || upper.protocol != TCP { 0 } else { ROOM_IN_TCP as usize };
+    let mtu = mtu();
+    let is_segment_whole = packet.len() + room > mtu;
+    let most = if is_room_known && !is_segment_whole { usize::MAX } else { MIN_MTU.into() };
+    match ip6.insert(packet, header, most.min(mtu), upper) {
+        Err(reason) if needs_nonce => Err(reason),
+        inserted => Ok(inserted.is_ok()),
     }
 }

@@ -484,15 +484,15 @@ fn is_taken(plane: &mut Plane, packet: &[u8], now: Instant) -> bool {
 const KNOWN_TAG: u64 = 0x0123_4567_89ab;
 
 /// Messages that strangers can send: handshakes, unknown types, tags that are not ours, another source, and messages
-/// behind extension headers.
+/// behind extension headers. The second address of the peer is a locator and no ULID.
 fn of_strangers() -> Vec<Vec<u8>> {
-    let mut behind = control(66, PEERS[0], KNOWN_TAG);
+    let mut behind = control(66, PEERS[1], KNOWN_TAG);
     behind[6] = 60;
     behind[40..42].copy_from_slice(&[140, 0]);
-    let mut deep = packet(60, PEERS[0], OURS[0], 48);
+    let mut deep = packet(60, PEERS[1], OURS[0], 48);
     deep[40..].chunks_mut(8).for_each(|header| header[..2].copy_from_slice(&[60, 0]));
-    let types = [1, 5, 66, 67, 90, 127].map(|kind| control(kind, PEERS[0], KNOWN_TAG + 1));
-    let known = [control(1, PEERS[0], KNOWN_TAG), control(66, "2001:db8:e::1", KNOWN_TAG)];
+    let types = [1, 5, 66, 67, 90, 127].map(|kind| control(kind, PEERS[1], KNOWN_TAG + 1));
+    let known = [control(1, PEERS[1], KNOWN_TAG), control(66, "2001:db8:e::1", KNOWN_TAG)];
     types.into_iter().chain(known).chain([behind, deep]).collect()
 }
 
@@ -500,16 +500,16 @@ fn of_strangers() -> Vec<Vec<u8>> {
 fn all_that_strangers_send_is_in_one_budget_and_leaves_contexts_theirs() {
     for (index, message) in of_strangers().iter().enumerate() {
         let mut plane = plane(Some(entry(3)));
-        assert_eq!(passed(&mut plane, message, at(10)), 2000, "{index}");
-        assert_eq!(plane.drops().iter().collect::<Vec<_>>(), [(DropReason::RateLimited, 1000)]);
+        assert_eq!(passed(&mut plane, message, at(10)), 1000, "{index}");
+        assert_eq!(plane.drops().iter().collect::<Vec<_>>(), [(DropReason::RateLimited, 2000)]);
         for other in of_strangers() {
             assert!(!is_taken(&mut plane, &other, at(10)), "{index}");
         }
         for kind in [64, 66, 68] {
             assert!(is_taken(&mut plane, &control(kind, PEERS[1], KNOWN_TAG), at(10)), "{index}");
         }
-        // The budget gives room for 20 more in a millisecond.
-        assert_eq!(passed(&mut plane, message, at(11)), 20, "{index}");
+        // The budget gives room for 16 more in a millisecond.
+        assert_eq!(passed(&mut plane, message, at(11)), 16, "{index}");
     }
 }
 
@@ -524,7 +524,8 @@ fn payload_with_unknown_tags_leaves_strangers_their_budget() {
     }
     assert_eq!(passed(&mut plane, &payload, at(11)), 4);
     // Nor does a flood of messages take the budget of payload, which draws R1bis.
-    assert_eq!(passed(&mut plane, &of_strangers()[0], at(12)), 2000);
+    let taken = 400 + of_strangers().len() + 4 - 2 * 16;
+    assert_eq!(passed(&mut plane, &of_strangers()[0], at(12)), 1000 - taken);
     assert_eq!(passed(&mut plane, &payload, at(12)), 4);
 }
 
@@ -534,10 +535,59 @@ fn a_peer_that_floods_takes_its_own_budget_and_then_that_of_strangers_and_no_oth
     let other = ContextEntry { local_tag: ContextTag::from_bits(9), ..entry(4) };
     plane.handle_update(&Update::Upsert(other), at(1));
     let flood = control(68, PEERS[0], KNOWN_TAG);
-    assert_eq!(passed(&mut plane, &flood, at(10)), 3000);
+    assert_eq!(passed(&mut plane, &flood, at(10)), 2000);
     assert_eq!(passed(&mut plane, &flood, at(10)), 0);
     assert_eq!(passed(&mut plane, &control(68, PEERS[0], 9), at(10)), 1000);
-    assert_eq!(passed(&mut plane, &flood, at(11)), 21);
+    assert_eq!(passed(&mut plane, &flood, at(11)), 17);
+}
+
+/// Makes a TCP segment without data.
+fn segment(
+    [source, destination]: [&str; 2],
+    ports: [u16; 2],
+    numbers: [u32; 2],
+    flags: u8,
+) -> Vec<u8> {
+    let mut segment = packet(6, source, destination, 20);
+    segment[40..42].copy_from_slice(&ports[0].to_be_bytes());
+    segment[42..44].copy_from_slice(&ports[1].to_be_bytes());
+    segment[44..48].copy_from_slice(&numbers[0].to_be_bytes());
+    segment[48..52].copy_from_slice(&numbers[1].to_be_bytes());
+    segment[52..54].copy_from_slice(&[5 << 4, flags]);
+    segment
+}
+
+/// The peer opens a connection, and this host accepts.
+fn open_connection(plane: &mut Plane, peer: &str, now: Instant) {
+    let (syn, syn_ack, ack) = (2, 0x12, 0x10);
+    plane.handle_inbound(&mut segment([peer, OURS[0]], [9, 5], [70, 0], syn), now);
+    plane.handle_outbound(&mut segment([OURS[0], peer], [5, 9], [500, 71], syn_ack), now);
+    plane.handle_inbound(&mut segment([peer, OURS[0]], [9, 5], [71, 501], ack), now);
+}
+
+/// A flood of I1s with made-up sources goes on: a connection has begun before, and datagrams go both ways.
+#[test]
+fn handshakes_of_peers_with_traffic_both_ways_pass_in_a_flood_of_strangers() {
+    let mut plane = plane(None);
+    let i1 = |source: &str| control(1, source, 0);
+    let peers: Vec<_> = (1..=6).map(|n| alloc::format!("2001:db8:c:{n}::1")).collect();
+    let stranger = "2001:db8:e::1";
+    for peer in &peers {
+        plane.handle_outbound(&mut packet(17, OURS[0], peer, 16), at(10));
+    }
+    // The peer has sent, and has accepted nothing.
+    plane.handle_inbound(&mut packet(17, stranger, OURS[0], 16), at(10));
+    open_connection(&mut plane, PEERS[0], at(10));
+    assert_eq!(passed(&mut plane, &i1(stranger), at(10)), 1000);
+    // A peer has a limit, and all of those with datagrams together leave room for those with connections.
+    let of_datagrams: Vec<_> =
+        peers.iter().map(|peer| passed(&mut plane, &i1(peer), at(10))).collect();
+    assert_eq!(of_datagrams, [100, 100, 100, 100, 100, 0]);
+    assert_eq!(passed(&mut plane, &i1(PEERS[0]), at(10)), 100);
+    assert_eq!(passed(&mut plane, &i1(stranger), at(10)), 0);
+    // A connection of a peer with datagrams counts, too.
+    open_connection(&mut plane, &peers[5], at(20));
+    assert!(is_taken(&mut plane, &i1(&peers[5]), at(20)));
 }
 
 #[test]
