@@ -2,8 +2,7 @@
 //!
 //! There are two hosts with two ISPs each, and a daemon on each host. curl downloads a file from B to A, and iperf3
 //! sends from A to B at the same time. ISP 1 fails silently in the middle of both. Then the same scenario runs again
-//! without daemons, for twice as long as a person would wait. With ILNP, the cable of host A to ISP 1 is cut instead: a
-//! host that changes its locator notices the change (decision 076).
+//! without daemons, for twice as long as a person would wait.
 
 mod protocol;
 mod report;
@@ -26,8 +25,7 @@ use crate::{interrupt, preflight};
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(about = None, long_about = None)]
 pub struct DemoOptions {
-    /// What keeps the connections alive: shim6, over an ISP that dies silently, or ilnp, on a host that is cut off from its
-    /// ISP.
+    /// What keeps the connections alive when their ISP dies silently: shim6 or ilnp.
     #[arg(long, value_name = "PROTOCOL", default_value_t = Protocol::Shim6)]
     pub protocol: Protocol,
     /// Silence that counts as failure (RFC 5534: Send Timeout); of no account for ilnp.
@@ -77,7 +75,7 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
     view.say(
         "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. curl downloads from B,",
     );
-    view.say(protocol.words().plot);
+    view.say("iperf3 sends to B. Then ISP 1 dies: it drops every packet and says nothing.");
     let settings = protocol.words().settings;
     let protected = Scene::protected(Impairment::default(), send_timeout, settings)
         .and_then(|scene| run::run(scene, "With Moorline on both hosts", options, view))
@@ -87,7 +85,7 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
 }
 
 /// Runs the scenario without daemons only: the same programs and the same cut. Watches the programs for twice the Send
-/// Timeout and 2 s after the cut.
+/// Timeout (ILNP: 12 s) and 2 s after the cut.
 ///
 /// # Errors
 /// The same errors as [`run`].

@@ -1,6 +1,8 @@
 """A host with ILNPv6 by RFC 6740 to 6744 and nothing else, the initiator of one session.
 
-    ilnp_peer.py udp|tcp PORT PEER PEER_PORT UPLINK=ADDRESS...
+    ilnp_peer.py udp|tcp|mute PORT PEER PEER_PORT UPLINK=ADDRESS...
+
+`mute` is `udp` by a peer that sends its nonce with each datagram and answers no ICMPv6 message.
 
 Sends a number every 50 ms from the first address, and sends datagrams to the next port back. Each word of input has a line
 of output with what happened so far, as JSON. Some words do more:
@@ -10,6 +12,7 @@ of output with what happened so far, as JSON. Some words do more:
     guess           the socket of the peer gets one datagram with a wrong nonce
     forge           the peer gets a Locator Update with a wrong nonce from the present address, and then as for `name`
     deaf, hear      Locator Updates of the peer are ignored from now on, or are taken again
+    open            Echo Requests without a nonce are answered from now on, which RFC 6744 s7 leaves open
     one of FORMS    from now on the datagrams have the nonce, behind such headers
 
 The kernel has to own the addresses, for Neighbor Discovery, and must not answer anything else.
@@ -124,6 +127,7 @@ class Node:
         # Addresses that the next Locator Update names.
         self.named, self.acknowledged = [], 0
         self.form, self.is_deaf, self.shaped = None, False, set()
+        self.is_mute, self.is_open, self.asked = False, False, 0
         self.number, self.bare_numbers = 0, set()
         self.answered, self.bare, self.classic = set(), 0, 0
         self.last, self.updates = None, []
@@ -229,9 +233,12 @@ class Node:
     def on_icmp(self, packet, nonce, message):
         is_sum_right = packet.is_sum_right(packet.source, packet.destination, message, ICMPV6)
         self.faults["checksum"] += not is_sum_right
-        if nonce is None or not is_sum_right or not self.is_right(packet, nonce):
+        is_echo = message[0] == ECHO_REQUEST
+        self.asked += is_echo
+        is_taken = nonce is not None or (is_echo and self.is_open)
+        if self.is_mute or not is_taken or not is_sum_right or not self.is_right(packet, nonce):
             return
-        if message[0] == ECHO_REQUEST:
+        if is_echo:
             self.send_icmp(packet.destination, packet.source, ECHO_REPLY, message[4:])
         elif message[5] == ACKNOWLEDGEMENT and self.target and message[8:16] == self.target[:8]:
             self.local, self.target = self.target, None
@@ -270,7 +277,8 @@ class Node:
             answer = self.transport.acknowledgement((identified(source), identified(destination)))
             self.send(source, destination, self.transport.protocol, answer, self.takes_nonce())
         if not self.is_begun:
-            self.classic += 1
+            ends = packet.source, packet.destination
+            self.classic += packet.is_sum_right(*ends, message, self.transport.protocol)
             return
         for number in numbers:
             self.answered.add(number)
@@ -296,6 +304,8 @@ class Node:
             named=self.acknowledged,
             # Packets by classic IPv6, before the session.
             classic=self.classic,
+            # Echo Requests that have come.
+            asked=self.asked,
             # The addresses of the last answer, from the correspondent to here.
             last=self.last,
             # Locator Updates of the correspondent: where each came from, and its locators, the best first.
@@ -313,6 +323,8 @@ class Node:
             {"guess": self.guess, "forge": self.forge}[word]()
         elif word in ("deaf", "hear"):
             self.is_deaf = word == "deaf"
+        elif word == "open":
+            self.is_open = True
         elif word in FORMS:
             self.form, self.shaped = word, set()
             self.transport.padding = LONG if word == "fragments" else b""
@@ -339,5 +351,7 @@ if __name__ == "__main__":
     kind, port, peer, peer_port, *named = sys.argv[1:]
     uplinks = [one.split("=") for one in named]
     uplinks = [(name, raw.address(address)) for name, address in uplinks]
-    transport = {"udp": Datagrams, "tcp": tcp.Client}[kind]((int(port), int(peer_port)))
-    Node(transport, raw.address(peer), uplinks).run()
+    transport = tcp.Client if kind == "tcp" else Datagrams
+    node = Node(transport((int(port), int(peer_port))), raw.address(peer), uplinks)
+    node.is_mute = kind == "mute"
+    node.run()

@@ -1,18 +1,18 @@
-//! Texts and failures of the demo, by protocol.
+//! Texts of the demo, by protocol.
+
+use std::time::Duration;
 
 use moorline_api::SessionState;
 
 use crate::daemon::{Daemon, is_protected};
-use crate::failure::Failure;
 use crate::named::named;
-use crate::topology::{HOSTS, ISPS};
 
 named! {
     /// The protocol that keeps connections alive.
     pub enum Protocol {
-        /// Shim6 and REAP. In the demo, ISP 1 dies silently.
+        /// Shim6 and REAP.
         Shim6 = "shim6",
-        /// ILNPv6. In the demo, host A loses its cable to ISP 1.
+        /// ILNPv6.
         Ilnp = "ilnp",
     }
 }
@@ -20,10 +20,6 @@ named! {
 /// Texts about a protocol.
 #[derive(Debug)]
 pub(super) struct Words {
-    /// Announces the failure.
-    pub(super) plot: &'static str,
-    /// Describes the failure at the cut.
-    pub(super) cut: &'static str,
     /// Says that the connections can move, and why.
     pub(super) protected: &'static str,
     /// The word for the state that moves a connection.
@@ -36,26 +32,23 @@ impl Protocol {
     pub(super) const fn words(self) -> &'static Words {
         match self {
             Self::Shim6 => &Words {
-                plot: "iperf3 sends to B. Then ISP 1 dies: it drops every packet and says nothing.",
-                cut: "ISP 1 drops every packet and says nothing",
                 protected: "another pair of A and B has answered: the connections can move",
                 state: "context",
                 settings: "",
             },
             Self::Ilnp => &Words {
-                plot: "iperf3 sends to B. Then A loses its cable to ISP 1, and so its locator.",
-                cut: "A loses its cable to ISP 1",
-                protected: "A and B have a session: each can tell the other where it is",
+                protected: "A and B have a session: each knows the locators of the other",
                 state: "session",
                 settings: "ilnp = \"on\"",
             },
         }
     }
 
-    pub(super) fn failure(self) -> Failure {
+    /// Longest time for which payload stays on an ISP that dies silently.
+    pub(super) const fn patience(self, send_timeout: Duration) -> Duration {
         match self {
-            Self::Shim6 => Failure::Silent { router: ISPS[0].into() },
-            Self::Ilnp => Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() },
+            Self::Shim6 => send_timeout,
+            Self::Ilnp => SESSION_PATIENCE,
         }
     }
 
@@ -71,3 +64,6 @@ impl Protocol {
         })
     }
 }
+
+/// A session asks by the pair of locators of the second ISP last, 5.5 s after the cut (decision 207).
+const SESSION_PATIENCE: Duration = Duration::from_secs(6);

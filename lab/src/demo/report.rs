@@ -22,7 +22,7 @@ pub struct Report {
     pub recovery_ms: Option<u64>,
     /// Send Timeout of the daemons (RFC 5534 s7).
     pub send_timeout_ms: u64,
-    /// Pair to which host A moved after the cut. `None` if host A did not move.
+    /// Pair to which host A moved last after the cut. `None` if host A did not move.
     pub moved_to: Option<Pair>,
     /// Whether the same transfer without Moorline survived the same cut.
     pub without_moorline_survived: bool,

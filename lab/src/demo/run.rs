@@ -9,9 +9,10 @@ use moorline_api::{Event, EventKind, Pair};
 use super::{DemoOptions, Protocol};
 use crate::clock::Clock;
 use crate::experiment::Scene;
+use crate::failure::Failure;
 use crate::interrupt;
 use crate::timeline::{Lane, MarkKind, Span, View};
-use crate::topology::{HOSTS, prefix_of};
+use crate::topology::{HOSTS, ISPS, prefix_of};
 use crate::workload::{Arrivals, Curl, HttpServer, Iperf};
 
 /// Outcome of a run.
@@ -23,7 +24,7 @@ pub struct Outcome {
     pub bytes_ok: bool,
     /// Time from the cut until both hosts had moved; `None` if one has not.
     pub moved: Option<Duration>,
-    /// Pair to which host A moved.
+    /// Pair to which host A moved last.
     pub moved_to: Option<Pair>,
     /// Time from the cut to curl's next byte.
     pub recovery: Option<Duration>,
@@ -44,7 +45,8 @@ pub(super) fn run(
     let [a, b] = &scene.ends;
     let directory = scene.lab.directory(HOSTS[0])?;
     // The transfer must go on after the recovery, long enough for a person to see it.
-    let duration = BEFORE_CUT + send_timeout + AFTER_RECOVERY;
+    let patience = protocol.patience(send_timeout);
+    let duration = BEFORE_CUT + patience + AFTER_RECOVERY;
     let size = rate.saturating_mul(duration.as_secs());
     let server = HttpServer::start(b, size, rate)?;
     let iperf = Iperf::start(a, b, duration, rate, &directory)?;
@@ -63,7 +65,7 @@ pub(super) fn run(
     };
     let cut = watch.until_cut()?;
     // Twice the time that the daemons need.
-    let ended = watch.until_end(cut, send_timeout * 2 + Duration::from_secs(2))?;
+    let ended = watch.until_end(cut, patience * 2 + Duration::from_secs(2))?;
     let waited = cut.elapsed();
     if !ended {
         let text = stalled(watch.recovery.is_some(), waited);
@@ -109,8 +111,9 @@ impl Watch<'_> {
                 );
             }
         }
-        let cut = self.scene.lab.fail(self.protocol.failure())?;
-        self.view.mark(self.clock.at(cut), MarkKind::Cut, self.protocol.words().cut);
+        let cut = self.scene.lab.fail(Failure::Silent { router: ISPS[0].into() })?;
+        let text = "ISP 1 drops every packet and says nothing";
+        self.view.mark(self.clock.at(cut), MarkKind::Cut, text);
         Ok(cut)
     }
 
@@ -246,11 +249,12 @@ fn finish(
     let iperf = iperf.finish()?;
     let digest = server.finish()?;
     let moves = scene.daemons.iter_mut().map(|daemon| {
-        let mut events = daemon.events().iter();
-        let event = events.find(|event| {
+        let mut moves = daemon.events().iter().filter(|event| {
             event.kind == EventKind::Moved && clock.at_ns(event.at_ns) >= clock.at(cut)
-        })?;
-        Some((clock.at_ns(event.at_ns).saturating_sub(clock.at(cut)), event.to))
+        });
+        let first = moves.next()?;
+        let last = moves.next_back().unwrap_or(first);
+        Some((clock.at_ns(first.at_ns).saturating_sub(clock.at(cut)), last.to))
     });
     let (moved, moved_to) = moves_of(&moves.collect::<Vec<_>>());
     Ok(Outcome {
@@ -263,8 +267,8 @@ fn finish(
     })
 }
 
-/// The first move of each host, as the time from the cut and the pair: the time until the last host had moved, and the
-/// pair of the first host. There is no such time if a host has not moved.
+/// The moves of each host, as the time from the cut to the first move and the pair of the last move: the time until the
+/// last host had moved, and the pair of the first host. There is no such time if a host has not moved.
 fn moves_of(hosts: &[Option<(Duration, Option<Pair>)>]) -> (Option<Duration>, Option<Pair>) {
     let times: Option<Vec<_>> = hosts.iter().map(|host| host.map(|(after, _)| after)).collect();
     let last = times.and_then(|times| times.into_iter().max());

@@ -118,6 +118,8 @@ pub struct Plan {
     /// Difference between gaps that counts as noise: of a busy machine, or of the random delays of RFC 4861 and RFC
     /// 4862.
     pub margin: Duration,
+    /// Cause of the move that the event brings about, as the event `moved` has it; `None` if any cause is right.
+    pub cause: Option<&'static str>,
 }
 
 impl Plan {
@@ -134,6 +136,7 @@ impl Plan {
             window: Duration::from_secs(8),
             is_long: false,
             margin: Duration::from_millis(500),
+            cause: None,
         }
     }
 
@@ -165,6 +168,10 @@ impl Plan {
         Self { margin: Duration::from_secs(3), ..self }
     }
 
+    const fn moved_for(self, cause: &'static str) -> Self {
+        Self { cause: Some(cause), ..self }
+    }
+
     const fn under_ilnp(self) -> Self {
         Self { settings: "ilnp = \"on\"\n", ..self }
     }
@@ -190,7 +197,9 @@ impl Scenario {
             Self::PacketInfo => Plan { kinds: &[Kind::PacketInfo], ..plan.full_size(FULL) },
             Self::RestartMoved => plan.watched_for(12).to_the_end(),
             Self::InstallRemove => plan.at_own_address().watched_for(12).to_the_end(),
-            Self::IlnpCut => plan.under_ilnp().at_own_address().full_size(FULL),
+            Self::IlnpCut => {
+                plan.under_ilnp().at_own_address().full_size(FULL).moved_for("suspicion")
+            }
             Self::IlnpFullSize => plan.under_ilnp().at_own_address().full_size(3000).to_the_end(),
             Self::ManagedAddress => plan.between(ONE, OTHER).at_own_address().to_the_end(),
             Self::PlainPeer => plan.between(TWO, PLAIN).watched_for(5).to_the_end(),
@@ -198,7 +207,7 @@ impl Scenario {
                 plan.between(PLAIN, TWO).at_own_address().watched_for(12).at_random()
             }
             Self::PlainCut => Plan { settings: PROBES, ..plan.between(TWO, PLAIN) },
-            Self::Lossy => plan.watched_for(30).to_the_end().at_random(),
+            Self::Lossy => plan.watched_for(30).to_the_end().at_random().moved_for("lossy"),
             Self::TemporaryCut => {
                 Plan { settings: TEMPORARY, ..plan.at_own_address().watched_for(40) }
             }

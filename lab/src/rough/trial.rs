@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_api::{AddressInfo, AddressState, Proof};
+use moorline_api::{AddressInfo, AddressState, Event, EventKind, Proof};
 
 use crate::clock::monotonic as now;
 use crate::daemon::{Daemon, DaemonOptions, is_protected};
@@ -40,12 +40,14 @@ pub struct Outcome {
     pub connects: bool,
     /// Whether the daemon of the host reported its contexts as protected before the event of the scenario.
     pub is_protected: bool,
+    /// Whether a daemon has moved payload for the [cause](Plan::cause) of the scenario, if the scenario has one.
+    pub has_cause: bool,
     /// Error output of the programs, and the last lines of the daemons' logs.
     pub story: String,
 }
 
 /// Executes a scenario, with daemons or without any. `patience` is the time for which silent programs are watched, if
-/// it is longer than the window of the scenario.
+/// it is longer than the window of the scenario, and then the longest wait for the cause of the scenario.
 ///
 /// # Errors
 /// The network could not be built, a daemon did not start, or the run was interrupted.
@@ -76,8 +78,10 @@ pub fn run(scenario: Scenario, is_with: bool, patience: Duration) -> anyhow::Res
     });
     let connects = connects(&world, &plan, begin)?;
     let watched = end.saturating_sub(begin);
+    let has_cause = plan.cause.is_none_or(|cause| world.await_cause(cause, patience));
+    check()?;
     let story = world.story(&apps);
-    Ok(Outcome { seen, after_usable, watched, connects, is_protected, story })
+    Ok(Outcome { seen, after_usable, watched, connects, is_protected, has_cause, story })
 }
 
 impl World {
@@ -190,6 +194,18 @@ impl World {
         Ok(ready)
     }
 
+    /// Waits until a daemon tells of a move for this cause. False if none does so within `limit`.
+    fn await_cause(&mut self, cause: &str, limit: Duration) -> bool {
+        let is_it = |event: &Event| {
+            event.kind == EventKind::Moved && event.reason.as_deref() == Some(cause)
+        };
+        let has_moved = || {
+            let mut all = self.daemons.values_mut();
+            Ok(all.any(|daemon| daemon.events().iter().any(is_it)).then_some(()))
+        };
+        wait_for("a move", limit, has_moved).is_ok()
+    }
+
     fn story(&self, apps: &[App]) -> String {
         let mut story: String = apps.iter().map(App::complaints).collect();
         for (host, daemon) in &self.daemons {
@@ -209,8 +225,11 @@ fn latest(moments: impl Iterator<Item = Option<Moment>>) -> Option<Moment> {
 }
 
 /// Tries new connections until one is made, or until the end of the window. So a program that soon had answers again
-/// does not end the tries.
+/// does not end the tries. Without a server for TCP there is nothing to try.
 fn connects(world: &World, plan: &Plan, begin: Duration) -> anyhow::Result<bool> {
+    if !plan.kinds.contains(&Kind::Tcp) {
+        return Ok(false);
+    }
     loop {
         let (lab, server) = (&world.network.lab, world.asked(plan)?);
         let connects = app::connects(lab, plan.hosts[0], server)?;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use moorline_cga::Sec;
 use moorline_lab::demo::Protocol;
 use moorline_lab::experiment::{
-    self, AddrCost, Art, Experiment, FloodCost, IlccStudy, IlnpFlood, LocalEvent, Negotiation,
-    PeerFlow, Peers, PlaneName, PolicyName, Results, Security, StackLatency, StackThroughput,
-    StateCost, Throughput, Watch,
+    self, AddrCost, Art, Experiment, FloodCost, HandOff, I2Cost, IlccStudy, IlnpFlood, IspLoss,
+    LocalEvent, Lossy, Negotiation, NewConnections, PeerFlow, Peers, PlaneName, PolicyName,
+    Results, Security, StackLatency, StackThroughput, StateCost, Throughput, Watch,
 };
 use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;
@@ -495,4 +495,127 @@ fn a_flood_of_made_up_correspondents_leaves_a_session_and_the_cache_alone() {
     assert!(session["sent"].as_u64().unwrap() > 0, "{session}");
     assert!(session["flood_per_s"].as_f64().unwrap() > 0.0, "{session}");
     assert!(results.svg().unwrap().contains("ILNP, flooded"));
+}
+
+/// Checks that each column of the table is a field of each point, and gives the points.
+fn with_columns(results: &Results) -> &[Value] {
+    for point in &results.points {
+        for name in results.columns.split_whitespace() {
+            let field = format!("/{}", name.replace('.', "/"));
+            assert!(point.pointer(&field).is_some(), "{name} in {point}");
+        }
+    }
+    &results.points
+}
+
+fn names(points: &[Value], fields: [&str; 2]) -> Vec<String> {
+    let name = |point: &Value| fields.map(|field| point[field].as_str().unwrap()).join(", ");
+    points.iter().map(name).collect()
+}
+
+#[test]
+fn new_connections_are_timed_for_each_failure_and_system() {
+    let experiment = NewConnections {
+        rtts: vec![Duration::from_millis(1)],
+        repetitions: 1,
+        limit: Duration::from_secs(10),
+        parallel: 3,
+        ..NewConnections::default()
+    };
+    if common::is_skipped("new-connections", &experiment.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&experiment);
+    let points = with_columns(&results);
+    let systems = ["moorline", "peers", "none"];
+    let cases = ["silent", "carrier"].map(|failure| systems.map(|one| format!("{failure}, {one}")));
+    assert_eq!(names(points, ["failure", "system"]), cases.concat());
+    for point in points {
+        let connected = point["connected"].as_u64().unwrap();
+        let first = point["first_connection_ms"]["median"].as_f64();
+        assert_eq!(first.is_some_and(|first| first > 0.0), connected == 1, "{point}");
+        let is_vain = point["failure"] == "silent" && point["system"] == "none";
+        assert!(!is_vain || point["lost"]["median"].as_f64() > Some(0.0), "{point}");
+        // Without Moorline a kernel that is still busy with an old connection may stay on a lost carrier.
+        assert!(point["system"] == "none" || connected == 1, "{point}");
+        assert!(!is_vain || connected == 0, "{point}");
+        assert_eq!(point["repetitions"], 1, "{point}");
+    }
+    assert!(results.svg().unwrap().contains("\nsilent, moorline\n"));
+}
+
+#[test]
+fn goodput_by_a_lossy_path_is_measured_with_contexts_that_leave_and_that_stay() {
+    let experiment = Lossy {
+        losses: vec![15],
+        repetitions: 1,
+        duration: Duration::from_secs(20),
+        parallel: 4,
+        ..Lossy::default()
+    };
+    if common::is_skipped("lossy", &experiment.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&experiment);
+    let points = with_columns(&results);
+    let cases = ["tcp-bulk", "udp-bidir"]
+        .map(|flow| ["leaves", "stays"].map(|system| format!("{flow}, {system}")));
+    assert_eq!(names(points, ["flow", "system"]), cases.concat());
+    for point in points {
+        assert_eq!((&point["loss_percent"], &point["repetitions"]), (&15.into(), &1.into()));
+        assert!(point["goodput_mbit_s"]["median"].as_f64() > Some(0.0), "{point}");
+        let (left, after) = (point["left"].as_u64().unwrap(), &point["left_after_s"]["median"]);
+        assert_eq!(after.is_f64(), left > 0, "{point}");
+        assert!(point["system"] == "leaves" || left == 0, "{point}");
+    }
+    assert!(results.svg().unwrap().contains("\ntcp-bulk, leaves\n"));
+}
+
+#[test]
+fn hand_offs_have_a_silence_for_each_kind_and_flow() {
+    let rtts = vec![Duration::from_millis(1)];
+    let experiment = HandOff { rtts, repetitions: 1, ..HandOff::default() };
+    if common::is_skipped("handoff", &experiment.obstacles()) {
+        return;
+    }
+    let (results, _) = run(&experiment);
+    let points = with_columns(&results);
+    let cases = ["hard", "soft"]
+        .map(|kind| ["tcp-bulk", "udp-bidir"].map(|flow| format!("{kind}, {flow}")));
+    assert_eq!(names(points, ["hand_off", "flow"]), cases.concat());
+    for point in points {
+        assert!(point["gap_ms"]["median"].as_f64() > Some(0.0), "{point}");
+    }
+    assert!(results.svg().unwrap().contains("\nhard, tcp-bulk\n"));
+}
+
+#[test]
+fn isp_loss_counts_moves_and_probes_of_a_site() {
+    let (results, _) = run(&IspLoss { contexts: 100, ..IspLoss::default() });
+    let points = with_columns(&results);
+    let [noticed, silent] = points else { panic!("{points:?}") };
+    assert_eq!((&noticed["is_noticed"], &silent["is_noticed"]), (&true.into(), &false.into()));
+    for point in points {
+        assert_eq!(point["moved"], 100, "{point}");
+        assert!(point["site_probes"].as_u64() >= Some(1), "{point}");
+    }
+    assert!(noticed["half_moved_s"].as_f64() < silent["half_moved_s"].as_f64(), "{points:?}");
+    assert!(results.svg().unwrap().contains("\nuplink seen to fail\n"));
+}
+
+#[test]
+fn i2_cost_times_every_kind_of_peer_at_every_number_of_contexts() {
+    let contexts: [u32; 3] = [1, 10, 100];
+    let experiment =
+        I2Cost { contexts: contexts.into_iter().collect(), samples: 20, ..I2Cost::default() };
+    let (results, _) = run(&experiment);
+    let points = with_columns(&results);
+    let there: Vec<_> = points.iter().map(|point| &point["contexts"]).collect();
+    assert_eq!(there, contexts.map(|one| [one; 3]).concat(), "three kinds of peers");
+    for point in points {
+        let time = |name: &str| point[name].as_f64().unwrap();
+        assert!(0.0 < time("median_us") && time("median_us") <= time("p99_us"), "{point}");
+        assert_eq!(point["samples"], 20, "{point}");
+    }
+    assert!(results.svg().unwrap().contains("median\n"));
 }

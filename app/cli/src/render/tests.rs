@@ -39,6 +39,10 @@ fn a_status() -> Status {
                 gateway: Some(address("fe80::1")),
                 locators: vec![
                     locator("2001:db8:1:0:1c3f:9a01:77e2:4b6d", Proof::Hba),
+                    LocatorInfo {
+                        temporary: true,
+                        ..locator("2001:db8:1:0:3d1c:5e0f:91aa:7c12", Proof::Hba)
+                    },
                     locator("2001:db8:1::5", Proof::None),
                 ],
             },
@@ -365,6 +369,16 @@ fn addresses_of_two_uplinks() {
                     AddressState::Preferred,
                     left,
                 ),
+                AddressInfo {
+                    temporary: true,
+                    key: None,
+                    ..own(
+                        "2001:db8:1:0:3d1c:5e0f:91aa:7c12",
+                        Proof::Hba,
+                        AddressState::Preferred,
+                        left,
+                    )
+                },
                 own("2001:db8:7:0:2c3f:9a01:8e2:b6d", Proof::Cga, AddressState::Tentative, None),
             ],
         ),

@@ -3,9 +3,9 @@
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_api::EventKind;
+use moorline_api::{Event, EventKind};
 use moorline_lab::Lab;
-use moorline_lab::topology::{ISPS, host_address};
+use moorline_lab::topology::{ISPS, gateway_address, host_address};
 use serde_json::{Value, json};
 
 use super::{PORT, goes_on, has_no_faults, leave_to_the_peer, number, told, uplinks};
@@ -186,6 +186,20 @@ fn a_locator_update_with_a_wrong_nonce_draws_nothing_from_a_session_that_has_mov
     check(&mut hosts, &mut peer);
 }
 
+/// A new connection of host A to the second locator of the peer has the nonces of the first connection, and both go on.
+fn second_locator_has_the_nonces(hosts: &mut Protected, peer: &mut Script) {
+    let [local, remote] = [("a", 1), ("b", 2)].map(|(host, isp)| host_address(host, isp));
+    let arguments = ["ask", &local.to_string(), &remote.to_string(), NEXT_PORT];
+    let mut client = Script::start(&hosts.lab, "a", "raw.py", &arguments);
+    goes_on(&mut client, "answers from the second locator");
+    goes_on(peer, "answers to the first connection");
+    check(hosts, peer);
+    let correspondents = hosts.daemons[0].ilcc().unwrap().correspondents;
+    let mut peers: Vec<_> = correspondents.iter().map(|one| one.addresses.peer).collect();
+    peers.sort_unstable();
+    assert_eq!(peers, [1, 2].map(|isp| host_address("b", isp)));
+}
+
 /// RFC 6744 s4 ties the nonces to the two identifiers.
 #[test]
 fn a_new_connection_to_a_second_locator_of_the_peer_has_the_nonces_of_the_first() {
@@ -193,16 +207,64 @@ fn a_new_connection_to_a_second_locator_of_the_peer_has_the_nonces_of_the_first(
     let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
     peer.ask("name");
     eventually("an acknowledgement", || number(&mut peer, "named") == 2);
-    let [local, remote] = [("a", 1), ("b", 2)].map(|(host, isp)| host_address(host, isp));
-    let arguments = ["ask", &local.to_string(), &remote.to_string(), NEXT_PORT];
-    let mut client = Script::start(&hosts.lab, "a", "raw.py", &arguments);
-    goes_on(&mut client, "answers from the second locator");
-    goes_on(&mut peer, "answers to the first connection");
+    second_locator_has_the_nonces(&mut hosts, &mut peer);
+}
+
+/// An Echo Request without a nonce shows whose locator it is: another host may have the same identifier.
+#[test]
+fn a_new_connection_to_a_locator_that_the_peer_has_not_named_has_the_nonces_of_the_first() {
+    let test = "a second locator that a peer of RFC 6740 has not named";
+    let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
+    peer.ask("open");
+    second_locator_has_the_nonces(&mut hosts, &mut peer);
+    assert_eq!(number(&mut peer, "named"), 0);
+}
+
+/// Has the kernel of host B send from its second address by the second ISP, as the first one drops such packets.
+fn reach_the_second_isp(lab: &Lab) {
+    let [address, router] =
+        [host_address("b", 2), gateway_address("b", 2)].map(|one| one.to_string());
+    let host = lab.namespace("b").unwrap();
+    host.ip(&["-6", "rule", "add", "from", &address, "lookup", "100"]).unwrap();
+    let route = ["-6", "route", "add", "default", "via", &router, "dev", ISPS[1], "table", "100"];
+    host.ip(&route).unwrap();
+}
+
+/// RFC 6744 s4: a nonce that comes shows nothing of whether the peer reads the nonce of host A.
+#[test]
+fn a_peer_that_never_shows_our_nonce_has_no_session_and_classic_ipv6() {
+    let test = "a peer of RFC 6740 that shows no nonce of ours";
+    let Some(mut hosts) = with_ilnp(test, &["python3"], [Some(""), None]) else { return };
+    leave_to_the_peer(&hosts.lab, &[host_address("b", 1)]);
+    reach_the_second_isp(&hosts.lab);
+    let [a, b, second] =
+        [("a", 1), ("b", 1), ("b", 2)].map(|(host, isp)| host_address(host, isp).to_string());
+    let echo = |host, arguments: &[&str]| {
+        let mut server = Script::start(&hosts.lab, host, "raw.py", arguments);
+        assert_eq!(server.line(), "ready");
+        server
+    };
+    let _servers = [
+        echo("a", &["echo", &a, PORT, &b, PORT]),
+        echo("b", &["echo", &second, PORT, &a, NEXT_PORT]),
+    ];
+    let mut client =
+        Script::start(&hosts.lab, "a", "raw.py", &["ask", &a, &second, PORT, NEXT_PORT]);
+    goes_on(&mut client, "answers of the kernel of host B");
+    let mut peer = ilnp_peer(&hosts.lab, "mute", host_address("a", 1));
+    let daemon = &mut hosts.daemons[0];
+    eventually("the end of the questions", || {
+        let is_end = |event: &Event| event.reason.as_deref() == Some("no answer to the nonce");
+        daemon.events().iter().any(is_end)
+    });
+    assert!(number(&mut peer, "asked") >= TRIAL_TRIES);
+    let before = number(&mut peer, "classic");
+    eventually("answers by classic IPv6", || number(&mut peer, "classic") > before + 20);
+    goes_on(&mut client, "answers of the kernel of host B");
     check(&mut hosts, &mut peer);
-    let correspondents = hosts.daemons[0].ilcc().unwrap().correspondents;
-    let mut peers: Vec<_> = correspondents.iter().map(|one| one.addresses.peer).collect();
-    peers.sort_unstable();
-    assert_eq!(peers, [1, 2].map(|isp| host_address("b", isp)));
+    assert_eq!(hosts.daemons[0].ilcc().unwrap().correspondents.len(), 0, "{}", hosts.story());
+    let is_begun = |event: &Event| event.kind == EventKind::SessionEstablished;
+    assert!(!hosts.daemons[0].events().iter().any(is_begun), "{}", hosts.story());
 }
 
 /// RFC 8200 s4.1 allows these headers. The answers show that the datagrams reached the socket.
@@ -223,5 +285,7 @@ fn the_nonce_is_found_behind_other_headers_and_in_fragments() {
     }
 }
 
+/// Number of times that host A asks a correspondent whether it reads the nonce of host A (decision 146).
+const TRIAL_TRIES: u64 = 3;
 /// The port behind [`PORT`].
 const NEXT_PORT: &str = "7001";
