@@ -87,6 +87,11 @@ impl Question {
         }
     }
 
+    /// Whether the `nth` Locator Update goes by a pair other than the one in use, and the next one by yet another.
+    fn goes_on_to_another(&self, nth: usize) -> bool {
+        (self.turns_from + 1..self.round.saturating_sub(1)).contains(&nth)
+    }
+
     /// The pairs that the first so many Locator Updates have gone by.
     pub(crate) fn asked(&self, tries: u32) -> impl Iterator<Item = Locators> + Clone {
         self.pairs.iter().take(tries as usize).copied()
@@ -205,13 +210,17 @@ impl Machine {
         }
         let awaits_first_answer = session.awaits_first_answer();
         let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
+        let fresh = session.retry_of_update(now);
         if let Some(advertisement) = &mut session.advertisement {
             let longest = match (is_question, takes_turns && goes_on) {
                 (_, true) => TURN_PAUSE,
                 (true, false) => MAX_QUESTION_PAUSE,
                 (false, false) => MAX_RETRANSMISSION,
             };
-            advertisement.retry = advertisement.retry.again_within(longest, now);
+            let again = advertisement.retry.again_within(longest, now);
+            // A question by another pair is no retransmission.
+            let is_other = is_question && advertisement.question.goes_on_to_another(tries);
+            advertisement.retry = if is_other { again.hastened(fresh) } else { again };
         }
         let goes_back = is_silent && self.go_back(id, now);
         if goes_back {

@@ -134,7 +134,7 @@ impl Machine {
         };
         let at = pair.remote.at(remote);
         let is_usable = self.has_locator(current) && !self.leads_elsewhere(current, at);
-        let local = self.best_local(likely.unwrap_or(current), at);
+        let local = self.local_that_works(session, likely.unwrap_or(current), at);
         let local = local.filter(|local| !is_usable || is_read(*local)).unwrap_or(current);
         // RFC 6744 s4: the nonce is in all packets for three round trips at least.
         self.send_by(id, (local, remote), now + NONCE_AFTER_CHANGE, cause)
@@ -179,8 +179,9 @@ impl Machine {
     /// Takes our best locator into use, once the correspondent has read all our locators.
     pub(crate) fn settle_on_best(&mut self, id: SessionId, nonce_until: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
-        let Some((current, remote)) = self.ilcc.get(id).map(|session| session.wire) else { return };
-        if let Some(best) = self.best_local(current, pair.remote.at(remote)) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        let (current, remote) = session.wire;
+        if let Some(best) = self.local_that_works(session, current, pair.remote.at(remote)) {
             self.send_by(id, (best, remote), nonce_until, MoveCause::Preferred);
         }
     }

@@ -2,11 +2,12 @@
 //!
 //! The machine at times asks the correspondent of a session in use whether it knows the session, by a Locator Update,
 //! which the correspondent acknowledges. If the locators in use bring no acknowledgement, the question goes by the
-//! other pairs of locators. The acknowledgement comes back by the path of the question, so both directions of its
+//! other pairs of locators, and first by those that share no locator with the pair in use. The acknowledgement comes back by the path of the question, so both directions of its
 //! pair work. The session moves to that pair, and the correspondent is told. The machine at times also asks by the
 //! pair that has failed. If the pair is preferred, the session goes back when the pair brings an answer.
 
 use alloc::boxed::Box;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -35,7 +36,7 @@ struct Failures {
     /// Seconds for which the next pairs that fail are left alone. The time doubles with each failure, and halves with
     /// each [`FAIL_BACK_FORGIVEN`] without a failure.
     pause: u64,
-    /// End of the last pause, or time of the last question by a pair that has failed, whichever is later.
+    /// End of the last pause, or time of the last question by a pair that was used and has failed, whichever is later.
     calm_from: Option<Instant>,
 }
 
@@ -69,7 +70,8 @@ impl Failed {
         local != used && self.pairs().any(|pair| pair.was_used && pair.locators.0 == local)
     }
 
-    /// Notes that the session leaves the pair `used`, and that the pairs in `asked` have brought no answer either.
+    /// Notes that the session leaves the pair `used`, and that the pairs in `asked` have brought no answer either, or may
+    /// have failed with it.
     pub(crate) fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
         self.0.get_or_insert_default().leave(used, asked, now);
     }
@@ -116,8 +118,22 @@ impl Failures {
     fn on_asked(&mut self, locators: Locators, now: Instant) {
         for pair in self.pairs.iter_mut().filter(|pair| pair.locators == locators) {
             pair.ask_at = now + Duration::from_secs(self.pause);
-            self.calm_from = self.calm_from.max(Some(now));
+            self.calm_from = self.calm_from.max(pair.was_used.then_some(now));
         }
+    }
+}
+
+impl Session {
+    /// Whether the pair in use has neither of these locators.
+    fn is_apart(&self, (own, to): Locators) -> bool {
+        own != self.wire.0 && to != self.wire.1
+    }
+
+    /// The pairs of one locator in use and one of `by`, if `by` has neither locator in use. An answer by `by` does not
+    /// tell which locator in use has failed.
+    fn pairs_beside(&self, by: Locators) -> Vec<Locators> {
+        let (local, remote) = self.wire;
+        if self.is_apart(by) { vec![(by.0, remote), (local, by.1)] } else { Vec::new() }
     }
 }
 
@@ -151,7 +167,8 @@ impl Machine {
 
     /// Goes on after a Locator Update of the correspondent has come by a pair of locators. The pair works in that
     /// direction. If the pair in use is silent, a question shows whether this pair works in the other direction, too.
-    /// So does a question about the pair in use, if the correspondent has moved to a pair that has failed.
+    /// So does a question about the pair in use, if the correspondent has moved to a pair that has failed, or sends news by
+    /// a pair that shares no locator with the one in use.
     pub(crate) fn on_reached_by(
         &mut self,
         id: SessionId,
@@ -164,7 +181,8 @@ impl Machine {
         let is_wire = by == session.wire;
         let is_usable = is_wire || self.other_pairs(session, pair, now).contains(&by);
         let is_silent = session.is_silent();
-        let is_left = is_news && session.failed.has(by) && !session.is_answered(now);
+        let is_elsewhere = session.failed.has(by) || session.is_apart(by);
+        let is_left = is_news && is_elsewhere && !session.is_answered(now);
         let Some(session) = self.ilcc.get_mut(id) else { return };
         if is_wire {
             session.on_reached_by_wire(now);
@@ -212,8 +230,8 @@ impl Machine {
             (own, to) != session.wire && !self.leads_elsewhere(own, pair.remote.at(to))
         });
         let mut others: Vec<_> = others.collect();
-        // A failure of one end is likelier than a failure of both ends.
-        others.sort_by_key(|&(own, to)| (own != local && to != remote, own == local));
+        // RFC 5534 s4.3: what has failed may be anything that the pair in use shares with another pair.
+        others.sort_by_key(|&(own, to)| (own == local || to == remote, own == local));
         others
     }
 
@@ -233,6 +251,7 @@ impl Machine {
         let silent: Vec<_> =
             asked.question.asked(asked.retry.tries).take_while(|pair| *pair != by).collect();
         let is_named = session.remote.iter().any(|remote| remote.l64 == by.1);
+        let silent = [session.pairs_beside(by), silent].concat();
         let is_back = session.failed.has(by);
         let is_better = is_back && self.is_preferred(session, by);
         if by == wire || !is_named || !self.has_locator(by.0) {

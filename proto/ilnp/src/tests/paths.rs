@@ -459,10 +459,7 @@ fn until_works(net: &mut Net) -> u64 {
 /// A data plane says that nothing comes any more, 500 ms after the packet that got no answer.
 #[test]
 fn a_session_that_falls_silent_uses_another_path_within_two_seconds() {
-    let mut net = Net::new();
-    // Questions have been answered lately, so no report of use asks again.
-    net.send(0, USED_INTERVAL);
-    net.run(Duration::from_secs(1));
+    let mut net = quiet_lately();
     let since = net.duo.now;
     net.kill(ilv(0).l64);
     net.run(SILENCE);
@@ -479,12 +476,96 @@ fn a_session_that_falls_silent_uses_another_path_within_two_seconds() {
     }
 }
 
-/// A queue has just filled, so answers by the pair in use come 450 ms late. The other pair answers at once.
+/// The ISP in use at both ends fails: in both directions, or in one.
 #[test]
-fn a_question_about_silence_outlives_a_queue_that_has_just_filled() {
+fn a_session_leaves_an_isp_that_both_ends_use_within_three_seconds() {
+    for from in [&[0, 1][..], &[0], &[1]] {
+        for sender in 0..2 {
+            let mut net = quiet_lately();
+            let since = net.duo.now;
+            let used = net.duo.entry(0).wire;
+            for host in from {
+                let ends = [0, 1].map(|host| [ilv(host).l64, second(host)]);
+                let pairs = ends[*host].map(|own| ends[1 - *host].map(|to| (own, to)));
+                let is_cut = |(own, to): &(L64, L64)| {
+                    [used.0, used.1].iter().any(|cut| [own, to].contains(&cut))
+                };
+                net.dead.extend(pairs.into_iter().flatten().filter(is_cut));
+            }
+            net.run(SILENCE);
+            let session = net.duo.entry(sender).id;
+            net.duo.report(sender, Report::Silent { session });
+            while !(net.works(0) && net.works(1)) {
+                net.run(Duration::from_millis(10));
+                let late = net.duo.now.since(since);
+                assert!(late <= Duration::from_millis(2500), "{from:?} {sender}: {late:?}");
+            }
+        }
+    }
+}
+
+/// The locators of the first host's Locator Updates after silence, with the time of each since the first one.
+fn asked_in_silence(net: &mut Net) -> Vec<(u64, (L64, L64))> {
+    let session = net.duo.entry(0).id;
+    net.duo.report(0, Report::Silent { session });
+    let begun = net.duo.now;
+    let mut asked = Vec::new();
+    while net.duo.now.since(begun) < Duration::from_secs(2) {
+        let locator = |packet: &[u8], at: usize| {
+            L64(u64::from_be_bytes(packet[at..at + 8].try_into().unwrap()))
+        };
+        let millis = u64::try_from(net.duo.now.since(begun).as_millis()).unwrap();
+        let sent = net.duo.take(0).into_iter().filter(|packet| !is_question(packet));
+        asked.extend(sent.map(|packet| (millis, (locator(&packet, 8), locator(&packet, 24)))));
+        net.duo.fire(0);
+    }
+    asked
+}
+
+/// A question by another pair is no retransmission, so it waits for one pause and not for the doubled one.
+#[test]
+fn a_question_tries_the_pair_that_shares_no_locator_first_and_all_pairs_within_two_seconds() {
+    let mut net = quiet_lately();
+    let (local, remote) = net.duo.entry(0).wire;
+    let other = |host: usize, used| if used == second(host) { ilv(host).l64 } else { second(host) };
+    let others = (other(0, local), other(1, remote));
+    let used = (local, remote);
+    let expected = [
+        (0, used),
+        (200, used),
+        (600, used),
+        (1400, others),
+        (1600, (others.0, remote)),
+        (1800, (local, others.1)),
+    ];
+    assert_eq!(asked_in_silence(&mut net), expected);
+}
+
+/// The first of two locators of the first host fails, and the second host prefers its first locator.
+#[test]
+fn a_preferred_locator_that_was_left_with_a_failed_one_is_gone_back_to() {
+    let mut net = with_preferences();
+    moves(&mut net);
+    net.kill(ilv(0).l64);
+    net.send(0, USED_INTERVAL);
+    assert_eq!(net.duo.entry(0).wire, (second(0), second(1)), "no locator of the failed pair");
+    net.send(0, FIRST_FAIL_BACK * 2);
+    assert_eq!(net.duo.entry(0).wire, (second(0), ilv(1).l64));
+    assert_eq!(moves(&mut net), [second(0); 2]);
+}
+
+/// Questions have been answered lately, so no report of use asks again.
+fn quiet_lately() -> Net {
     let mut net = Net::new();
     net.send(0, USED_INTERVAL);
     net.run(Duration::from_secs(1));
+    net
+}
+
+/// A queue has just filled, so answers by the pair in use come 450 ms late. The other pair answers at once.
+#[test]
+fn a_question_about_silence_outlives_a_queue_that_has_just_filled() {
+    let mut net = quiet_lately();
     let session = net.duo.entry(0).id;
     let wire = net.duo.entry(0).wire;
     net.kill(wire.0);
