@@ -37,6 +37,8 @@ struct PortState {
     plan: plan::Uplink,
     is_cut_out: bool,
     is_cut_in: bool,
+    /// Whether a firewall drops protocol 140: outbound, inbound.
+    filters: [bool; 2],
     has_carrier: bool,
     has_address: bool,
     has_route: bool,
@@ -70,6 +72,7 @@ impl Network {
                     plan: *uplink,
                     is_cut_out: false,
                     is_cut_in: false,
+                    filters: [false; 2],
                     has_carrier: true,
                     has_address: true,
                     has_route: true,
@@ -278,6 +281,12 @@ impl Network {
             && !self.cut_transits.contains(&(sender.plan.isp, receiver.plan.isp))
     }
 
+    /// Whether a firewall drops protocol 140 on the way from one address to the other.
+    pub(crate) fn filters(&self, [from, to]: [Ipv6Addr; 2]) -> bool {
+        let has = |end, side: usize| self.uplink_of(end).is_some_and(|(_, one)| one.filters[side]);
+        has(from, 0) || has(to, 1)
+    }
+
     /// Whether a packet to this address gets in. Routers remember a neighbor's address for a while after it is gone.
     pub(crate) fn receives(&self, to: Ipv6Addr, now: Instant) -> bool {
         self.holder(to).is_some_and(|state| {
@@ -387,6 +396,13 @@ impl Network {
             What::Heal { uplink: port } => {
                 self.cut_paths.retain(|&(from, to)| from != port && to != port);
                 self.change(port, PortState::heal);
+            }
+            What::Filter { uplink: port, direction } => self.change(port, |state| {
+                state.filters[0] |= direction != Direction::In;
+                state.filters[1] |= direction != Direction::Out;
+            }),
+            What::FilterEnd { uplink: port } => {
+                self.change(port, |state| state.filters = [false; 2]);
             }
             What::Loss { uplink: port, loss } => self.change(port, |state| {
                 (state.plan.out.loss, state.plan.inbound.loss) = (loss, loss);

@@ -373,6 +373,19 @@ pub enum What {
         /// The uplink.
         uplink: Port,
     },
+    /// A firewall of an uplink drops protocol 140 from now on: control messages of Shim6, and payload that has moved.
+    Filter {
+        /// The uplink.
+        uplink: Port,
+        /// The direction.
+        #[serde(default)]
+        direction: Direction,
+    },
+    /// The firewall of an uplink passes protocol 140 again.
+    FilterEnd {
+        /// The uplink.
+        uplink: Port,
+    },
     /// An uplink loses packets at random from now on, in both directions.
     Loss {
         /// The uplink.

@@ -3,6 +3,7 @@ use std::time::Duration;
 use moorline_types::Locator;
 
 mod adaptive;
+mod filters;
 mod found;
 mod ilnp;
 mod mixed;

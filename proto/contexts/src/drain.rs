@@ -141,6 +141,7 @@ impl Contexts {
         }
         // Prefer the ULIDs: with this pair nothing is added to a packet.
         reap.handle_preferred(Some(context.key.ulids.as_locators()), now);
+        reap.handle_ulids(context.key.ulids.as_locators());
         reap.handle_deprecated(&self.deprecated, now);
         let entry = self.entry_by(context, established, &reap);
         let told = active::digest(self.digest, &entry);
@@ -189,6 +190,7 @@ impl Contexts {
         let context = self.shim6.context(id);
         let Some(established) = context.and_then(shim6::Context::established) else { return };
         let peer = &established.peer;
+        let ulids = context.map(|context| context.key.ulids.as_locators());
         let Some(active) = self.active.get_mut(&id) else { return };
         let ranks: Vec<_> = if peer.has_preferences() {
             peer.locators.iter().map(|locator| rank(peer.preference_of(*locator))).collect()
@@ -198,6 +200,7 @@ impl Contexts {
         let had_ranks = active.reap.has_ranks();
         active.reap.handle_keepalive_timeout(peer.send_timeout.into());
         active.reap.handle_candidates(&local, &peer.locators, &ranks, &unrouted, now);
+        ulids.into_iter().for_each(|ulids| active.reap.handle_ulids(ulids));
         if is_stranded {
             active.reap.handle_local_failure(now);
         }
@@ -332,8 +335,11 @@ impl Contexts {
                 active.since = now;
                 active.cause = Some(cause);
                 self.shim6.handle_traffic(context);
-                if cause != Cause::FailBack {
+                // The ULIDs have not answered, if the cause is that no pair does.
+                if !matches!(cause, Cause::FailBack | Cause::Unanswered) {
                     self.learned.note(from, to, now);
+                }
+                if cause != Cause::FailBack {
                     self.on_pair_left(context, from, cause, now);
                 }
                 self.on_steered(context, to, cause, now);

@@ -315,6 +315,7 @@ fn is_found(cause: Cause) -> bool {
         | Cause::LocatorGone
         | Cause::LocatorBroken
         | Cause::LocalFailure
+        | Cause::Unanswered
         | Cause::Deprecated
         | Cause::FailBack
         | Cause::Switch

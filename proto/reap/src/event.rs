@@ -20,7 +20,8 @@ pub enum Event {
     Moved {
         /// Current pair before the move.
         from: LocatorPair,
-        /// Current pair after the move. The peer has reported a probe of ours by this pair.
+        /// Current pair after the move. The peer has reported a probe of ours by this pair, unless the cause is
+        /// [`Cause::Unanswered`].
         to: LocatorPair,
         /// Cause of the move.
         cause: Cause,
@@ -115,6 +116,8 @@ named_enum! {
         LocatorBroken => "locator_broken",
         /// The host knows that the current pair does not work, by carrier, route or address state.
         LocalFailure => "local_failure",
+        /// No pair answers, and payload takes the ULIDs, as without a context.
+        Unanswered => "unanswered",
         /// In a trial the standby path answered and the current pair did not.
         Suspicion => "suspicion",
         /// The local address is deprecated, and the standby path has another local address.
@@ -149,6 +152,7 @@ impl Cause {
             | Self::LocatorGone
             | Self::LocatorBroken
             | Self::LocalFailure
+            | Self::Unanswered
             | Self::Suspicion => false,
             Self::Deprecated
             | Self::FailBack

@@ -6,7 +6,7 @@ use moorline_types::{Instant, LocatorPair};
 
 use crate::bounded::{ALLOWANCES, Answers, push};
 use crate::config::{Config, INITIAL_PROBES, MAX_PROBE_TIMEOUT, RECEIVED_REPORTS, SENT_REPORTS};
-use crate::event::Event;
+use crate::event::{Cause, Event};
 use crate::message::{Message, Probe, Report, Transmit};
 use crate::order::{Order, Sets};
 use crate::random::Random;
@@ -27,6 +27,10 @@ pub(crate) struct Exploration {
     is_turn_of_others: bool,
     /// The pair that payload left after a silence, while the pair that payload takes now has not answered.
     pub(crate) left: Option<LocatorPair>,
+    /// When the exploration began.
+    pub(crate) began: Instant,
+    /// The pair that payload takes if the ULIDs do not answer.
+    pub(crate) rival: Option<Rival>,
     /// Probes sent without a request since the pace was last set to fast.
     paced: u32,
     /// All probes sent in this exploration.
@@ -52,6 +56,20 @@ pub(crate) struct Exploration {
     pub(crate) events: VecDeque<Event>,
 }
 
+/// A pair that has answered, while this host asks whether the ULIDs answer as well (decision 208).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rival {
+    pub(crate) pair: LocatorPair,
+    /// Cause of the move to this pair.
+    pub(crate) cause: Cause,
+    /// Whether the exploration ends with the move.
+    pub(crate) is_end: bool,
+    /// Time from a question to the next one, or to the end.
+    pub(crate) gap: Duration,
+    /// Number of questions sent by the ULIDs.
+    pub(crate) asked: u32,
+}
+
 impl Exploration {
     pub(crate) fn new(random: Random) -> Self {
         Self {
@@ -62,6 +80,8 @@ impl Exploration {
             worked: [None; 2],
             is_turn_of_others: false,
             left: None,
+            began: Instant::ZERO,
+            rival: None,
             paced: 0,
             probes: 0,
             hastened: None,
@@ -79,9 +99,15 @@ impl Exploration {
     }
 
     /// Begins an exploration: earlier results do not count.
-    pub(crate) fn begin(&mut self, sets: Sets<'_>, failed: LocatorPair, hint: Option<LocatorPair>) {
+    pub(crate) fn begin(
+        &mut self,
+        sets: Sets<'_>,
+        failed: LocatorPair,
+        hint: Option<LocatorPair>,
+        now: Instant,
+    ) {
         self.keepalives = 0;
-        self.left = None;
+        (self.began, self.left) = (now, None);
         self.is_own = false;
         self.order = Order::new(sets, failed, &mut self.random);
         if let Some(hint) = hint.filter(|hint| *hint != failed) {
@@ -144,14 +170,17 @@ impl Exploration {
     /// (decision 180): in turn by a pair that has worked, and by another pair with the peer locator of such a pair.
     pub(crate) fn probe_for_payload(&mut self, sets: Sets<'_>, current: LocatorPair, now: Instant) {
         let is_soon = now.since(self.last_probe) < PROBE_FOR_PAYLOAD;
-        if !self.is_in_vain() || is_soon || !self.transmits.is_empty() {
+        let is_early = !self.is_in_vain() && self.left.is_none();
+        if is_early || is_soon || !self.transmits.is_empty() {
             return;
         }
         let [home, standby] = self.worked;
         let worked = [home, Some(current), standby, self.left].into_iter().flatten();
         let (order, records) = (&mut self.order, &self.records);
+        let left = self.left;
         let is_due = |pair: &LocatorPair| {
-            records.last_sent_by(*pair).is_none_or(|at| now.since(at) >= ROUND_FOR_PAYLOAD)
+            let round = if left == Some(*pair) { PROBE_FOR_PAYLOAD } else { ROUND_FOR_PAYLOAD };
+            records.last_sent_by(*pair).is_none_or(|at| now.since(at) >= round)
         };
         let due = worked.clone().filter(|pair| is_due(pair) && order.contains(sets, *pair));
         let best = due.min_by_key(|pair| records.last_sent_by(*pair));

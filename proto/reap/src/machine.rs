@@ -29,6 +29,7 @@ mod standby;
 mod suspicion;
 mod switch;
 mod transitions;
+mod unmoved;
 
 pub(crate) use checks::is_of_check;
 pub use checks::{CHECK, CHECK_CURRENT};
@@ -58,6 +59,9 @@ pub struct Machine {
     /// The pair that payload takes: places of its locators in our set and in the peer's set. `None`: one of the
     /// locators is in no set any more, and the pair is in [`Extra::gone`].
     current: Option<[u8; 2]>,
+    /// The ULIDs, between which payload has no payload extension header: their places. `None`: one of them is no locator
+    /// now.
+    ulids: Option<[u8; 2]>,
     local: Locators,
     peer: Locators,
     /// State that most machines do not have.
@@ -98,6 +102,7 @@ impl Machine {
             config,
             seed: Seed(seed),
             current: Some([0, 0]),
+            ulids: Some([0, 0]),
             local: (&[current.local]).into(),
             peer: (&[current.peer]).into(),
             extra: None,
@@ -257,11 +262,12 @@ impl Machine {
         now: Instant,
     ) {
         let was_broken = self.is_current_broken();
-        let (current, standby) = (self.current(), self.standby());
+        let (current, standby, ulids) = (self.current(), self.standby(), self.ulids());
         let old_local = core::mem::replace(&mut self.local, cut_set(local.into()));
         let old_peer = core::mem::replace(&mut self.peer, cut_set(peer.into()));
         self.set_current(current);
         self.keep_standby(standby);
+        self.ulids = ulids.and_then(|ulids| self.places_of(ulids));
         let has_new_ranks = *self.ranks() != *ranks;
         let old_unrouted = self.unrouted().to_vec();
         let has_other_routes = *old_unrouted != *unrouted;

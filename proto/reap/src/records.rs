@@ -2,6 +2,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use crate::config::{MAX_RECORDS, REPORT_LIFETIME};
@@ -110,6 +111,12 @@ impl Records {
     /// When the last probe by `pair` left.
     pub(crate) fn last_sent_by(&self, pair: LocatorPair) -> Option<Instant> {
         self.sent.iter().find(|s| s.pair == pair).map(|s| s.at)
+    }
+
+    /// Time since the last reported probe by `pair` left.
+    pub(crate) fn age_of_last_by(&self, pair: LocatorPair, now: Instant) -> Option<Duration> {
+        let reported = self.sent.iter().find(|sent| sent.pair == pair && sent.is_reported);
+        reported.map(|sent| now.since(sent.at))
     }
 
     /// Up to `limit` sent probes: the last one, then those that the peer has not reported. In InboundOk the nonce of a

@@ -10,6 +10,7 @@
 //! | `Follow` | a probe of the peer asks for another pair, or the peer calls its locator of the current pair broken; the current pair has answered checks, or the context is new | an answer by the current pair | the pair is asked again; after the last question payload moves |
 //! | `Switch` | a switch, each of its probes | the pair becomes current, or the switch is given up | next probe by the pair; after the last probe the switch is given up |
 //! | `Paths` | the host wants pairs besides the current one | the host wants none | these pairs are checked again |
+//! | `Ulids` | entering Exploring, or a move to a pair that is still to answer, while payload does not take the ULIDs; the first answer for a while, by another pair than the ULIDs | entering Operational, another move | payload takes the ULIDs; after an answer: the ULIDs are asked once more, then payload takes the pair that has answered |
 //! | `Forget` | entering Operational; waits while `Send`, `Retransmission` or `Keepalive` runs | entering another state | records of probes are dropped |
 //!
 //! The data plane runs the Send and Keepalive Timers of payload, see [`Timers`].
@@ -40,6 +41,8 @@ pub enum Timer {
     Switch,
     /// Checks of the pairs that payload takes besides the current one are due.
     Paths,
+    /// The time for an answer is over, before payload takes the ULIDs or leaves them.
+    Ulids,
     /// Records of an exploration can be dropped.
     Forget,
 }
@@ -52,6 +55,8 @@ pub(crate) struct Deadlines {
     pub(crate) keepalive: Option<Instant>,
     /// End of the Keepalive Timer itself. `keepalive` is the end of the running interval.
     pub(crate) keepalive_end: Option<Instant>,
+    /// End of the time for an answer, before payload takes the ULIDs or leaves them.
+    pub(crate) ulids: Option<Instant>,
     pub(crate) forget: Option<Instant>,
 }
 
@@ -63,6 +68,7 @@ impl Deadlines {
             (self.send, Timer::Send),
             (self.retransmission, Timer::Retransmission),
             (self.keepalive, Timer::Keepalive),
+            (self.ulids, Timer::Ulids),
         ];
         let next = running
             .into_iter()

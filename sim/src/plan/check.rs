@@ -43,6 +43,8 @@ impl Plan {
             | What::RouteAdded { uplink }
             | What::PrefixAdded { uplink }
             | What::PrefixWithdrawn { uplink }
+            | What::Filter { .. }
+            | What::FilterEnd { .. }
             | What::Loss { uplink, .. }
             | What::Heal { uplink } => self.has_uplink(uplink),
             What::IspDown { isp } | What::IspUp { isp } => self.has_isp(isp),

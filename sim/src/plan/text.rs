@@ -101,6 +101,16 @@ impl fmt::Display for What {
             Self::PrefixAdded { uplink } => write!(f, "another prefix on {uplink}"),
             Self::PrefixWithdrawn { uplink } => write!(f, "oldest prefix of {uplink} withdrawn"),
             Self::Heal { uplink } => write!(f, "heal {uplink}"),
+            Self::Filter { uplink, direction: Direction::Both } => {
+                write!(f, "{uplink} drops protocol 140 both ways")
+            }
+            Self::Filter { uplink, direction: Direction::Out } => {
+                write!(f, "{uplink} drops outbound protocol 140")
+            }
+            Self::Filter { uplink, direction: Direction::In } => {
+                write!(f, "{uplink} drops inbound protocol 140")
+            }
+            Self::FilterEnd { uplink } => write!(f, "{uplink} passes protocol 140 again"),
             Self::Loss { uplink, loss } => write!(f, "{uplink} loses {loss} each way"),
             Self::HealAll {} => f.write_str("heal everything"),
             Self::Kill { host } => write!(f, "kill the core of {}", host_name(*host)),

@@ -323,7 +323,9 @@ impl World<'_> {
             self.told.on_sent(&parcel.octets);
         }
         let kind = (is_control, follows_routes);
-        let arrivals = self.network.carry(ends, parcel.octets.len(), kind, now);
+        let is_filtered = next_header == PROTOCOL && self.network.filters(ends);
+        let mut arrivals = self.network.carry(ends, parcel.octets.len(), kind, now);
+        arrivals.retain(|_| !is_filtered);
         if self.log.is_tracing() {
             let fate = match arrivals.is_empty() {
                 false => Fate::Arrives,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 /// Causes of moves of contexts and sessions.
-const MEANINGS: [(&str, &str); 21] = [
+const MEANINGS: [(&str, &str); 22] = [
     ("begun_anew", "the correspondent began anew, at other locators than those of the sockets"),
     ("congested", "the pair before was congested"),
     ("control_received", "a control message came in"),
@@ -25,6 +25,7 @@ const MEANINGS: [(&str, &str); 21] = [
     ("slow", "round trips by the pair before took many times as long"),
     ("suspicion", "the pair before brought no answer, and another one did"),
     ("switch", "`moorline path switch` on this host"),
+    ("unanswered", "no pair answers: payload takes the addresses of the sockets, as without Moorline"),
     ("update_unanswered", "the correspondent did not acknowledge the locator in use"),
 ];
 

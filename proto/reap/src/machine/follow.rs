@@ -49,7 +49,7 @@ impl Machine {
             self.flight().follow = Some(Follow::vouched(from, wish, now, now + LATE));
         }
         if wish.is_ready {
-            self.move_to(wish.to, wish.cause, now);
+            self.move_for_peer(wish.to, wish.cause, now);
         }
     }
 
@@ -57,7 +57,9 @@ impl Machine {
     /// false if this host asks.
     pub(super) fn follow(&mut self, to: LocatorPair, cause: Cause, now: Instant) -> bool {
         let is_wanted = self.switch().is_some_and(|switch| switch.pair == to);
-        let may_move = to == self.current() || is_wanted || !self.is_guarded() || self.is_granted();
+        let is_return = self.ulids() == Some(to) && self.is_answer_awaited();
+        let is_open = !self.is_guarded() || self.is_granted() || is_return;
+        let may_move = to == self.current() || is_wanted || is_open;
         if may_move {
             let from = self.current();
             let asked = self.follow_now().filter(|asked| (asked.from, asked.to) == (from, to));
@@ -218,7 +220,7 @@ impl Machine {
             if let Some(worse) = follow.shown_worse() {
                 self.note_worse(worse, follow.to, now);
             }
-            self.move_to(follow.to, follow.cause, now);
+            self.move_for_peer(follow.to, follow.cause, now);
         }
         self.refresh_forget(now);
     }

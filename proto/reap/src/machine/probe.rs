@@ -170,7 +170,10 @@ impl Machine {
     pub fn handle_answered(&mut self, pair: LocatorPair, now: Instant) {
         let has_none = self.state == State::InboundOk && self.is_current_down;
         if (self.state == State::Exploring || has_none) && self.is_candidate(pair) {
-            self.move_to(pair, Cause::ControlReceived, now);
+            let cause = Cause::ControlReceived;
+            if !self.asks_ulids_first(pair, None, (cause, false), now) {
+                self.move_to(pair, cause, now);
+            }
         }
     }
 
@@ -178,7 +181,10 @@ impl Machine {
     /// [`Self::handle_answered`], in Exploring only.
     fn on_late_answer(&mut self, check: Check, now: Instant) {
         if self.state == State::Exploring && self.is_candidate(check.pair) {
-            self.move_to(check.pair, Cause::ProbeOperational, now);
+            let cause = Cause::ProbeOperational;
+            if !self.asks_ulids_first(check.pair, None, (cause, false), now) {
+                self.move_to(check.pair, cause, now);
+            }
         }
     }
 
@@ -193,7 +199,9 @@ impl Machine {
         let wish = Wish {
             to: pair,
             cause: Cause::ProbeExploring,
-            is_ready: !is_settled && self.fresh_standby(now) == Some(pair),
+            is_ready: !is_settled
+                && self.fresh_standby(now) == Some(pair)
+                && !self.finds_nothing(now),
             is_vouched: pair != current && self.takes_voucher(probe, now),
             worse: left_as_worse(probe, current),
         };
@@ -207,6 +215,9 @@ impl Machine {
     fn on_inbound_ok(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
         let cause = Cause::ProbeInboundOk;
         let mut via = None;
+        if self.settles_later(pair, verdict, cause, now) {
+            return;
+        }
         match verdict {
             // The peer waits for an answer, which a pair in doubt may not carry.
             Verdict::Proven(proven) => via = (!self.follow(proven, cause, now)).then_some(proven),
@@ -229,6 +240,9 @@ impl Machine {
 
     fn on_operational(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
         let cause = Cause::ProbeOperational;
+        if self.settles_later(pair, verdict, cause, now) {
+            return;
+        }
         // Only the answer to a probe of ours may end an exploration. A probe that proves nothing counts as an answer in
         // InboundOk, where this host has asked. In Exploring it is a sign of life only, because a replayed probe must
         // not stop the search.
@@ -245,6 +259,18 @@ impl Machine {
         } else {
             self.on_heard(pair, cause, now);
         }
+    }
+
+    /// Whether this host asks the ULIDs before it ends the exploration by this verdict about another pair.
+    fn settles_later(
+        &mut self,
+        by: LocatorPair,
+        verdict: Verdict,
+        cause: Cause,
+        now: Instant,
+    ) -> bool {
+        let Verdict::Proven(proven) = verdict else { return false };
+        self.asks_ulids_first(proven, Some(by), (cause, true), now)
     }
 
     /// A check came by another pair than the peer's payload takes. The peer does not know that its payload is lost, and

@@ -7,6 +7,7 @@ use moorline_types::{Instant, LocatorPair};
 use super::Machine;
 use super::home::MAX_MISTAKES;
 use super::rounds::RETRY;
+use super::unmoved::{AFTER_TRIAL, MOMENT};
 use crate::event::{Cause, Event};
 use crate::monitor::{Round, Wait};
 use crate::state::{Input, State};
@@ -131,6 +132,9 @@ impl Machine {
                 let left = Some(self.current()).filter(|_| cause == Cause::SendTimeout);
                 self.leave_for(standby, cause, now);
                 self.explore().left = left;
+                if left.is_some() {
+                    self.await_answer(MOMENT, now);
+                }
             }
             _ => self.step(input, cause, None, now),
         }
@@ -140,7 +144,11 @@ impl Machine {
     pub(super) fn leave_for(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
         self.change_extra(|extra| extra.hint = Some(to));
         self.step(Input::PathGone, cause, None, now);
+        let is_down = self.is_current_down && self.is_unmoved();
         self.move_to(to, cause, now);
+        if !is_down {
+            self.await_answer(AFTER_TRIAL, now);
+        }
     }
 
     /// The sets or the current pair changed: keeps the standby path or chooses another one.

@@ -203,6 +203,7 @@ impl Machine {
         let (hint, started, answered) = (trial.suspicion.hint, trial.started, trial.answered);
         let is_expired = trial.expires.is_some_and(|at| at <= now);
         let is_peer_astray = trial.is_peer_astray;
+        let has_asked = !trial.others.is_empty() && trial.sent >= OTHER_CHECKS;
         self.end_trial(now);
         let cause = if is_expired { Cause::SendTimeout } else { Cause::Suspicion };
         if is_peer_astray {
@@ -212,6 +213,10 @@ impl Machine {
         }
         match answered.filter(|&pair| self.is_candidate(pair)) {
             Some(pair) => self.leave_for(pair, cause, now),
+            // No other pair is better, and payload on another pair than the ULIDs has a header (decision 208).
+            None if is_expired && has_asked && self.is_unmoved() => {
+                self.step(Input::SendTimeout, cause, None, now);
+            }
             None if is_expired => self.on_silence(now),
             // Payload still comes in, and no pair answers checks: a firewall may have begun to drop them. Payload that may
             // be anybody's is better than a pair that carries none.

@@ -34,6 +34,7 @@ mod switch;
 mod table;
 mod third;
 mod trials;
+mod unmoved;
 
 /// Locator of a host by one of its ISPs.
 fn locator(host: u16, isp: u16) -> Locator {

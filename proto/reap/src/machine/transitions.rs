@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
+use super::unmoved::WALK;
 use super::{Extra, Machine};
 use crate::config::{LINGER, keepalive_interval};
 use crate::event::{Cause, Event};
@@ -17,7 +18,7 @@ use crate::timers::Timer;
 /// Transitions.
 impl Machine {
     /// Number of timers, and so the most that can run out at once.
-    pub(super) const TIMERS: usize = 11;
+    pub(super) const TIMERS: usize = 12;
 
     pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
         match timer {
@@ -39,6 +40,7 @@ impl Machine {
             Timer::Follow => self.on_follow_timeout(now),
             Timer::Switch => self.on_switch_timeout(now),
             Timer::Paths => self.on_paths_timeout(now),
+            Timer::Ulids => self.on_ulids_timeout(now),
         }
     }
 
@@ -156,7 +158,7 @@ impl Machine {
         let switch = self.switch().map(|switch| (switch.pair, switch.began));
         let (exploration, sets) = self.explore_with_sets();
         exploration.records.forget_sent(switch);
-        exploration.begin(sets, current, hint);
+        exploration.begin(sets, current, hint, now);
         exploration.worked = worked;
         exploration.voucher = voucher;
     }
@@ -167,7 +169,8 @@ impl Machine {
         exploration.tell(Event::StateChanged { from, to, cause });
         match to {
             State::Operational => {
-                exploration.deadlines.retransmission = None;
+                (exploration.deadlines.retransmission, exploration.deadlines.ulids) = (None, None);
+                exploration.rival = None;
                 self.ask_failed_soon(now);
             }
             State::Exploring => {
@@ -175,9 +178,11 @@ impl Machine {
                 exploration.watch_since = now;
                 exploration.is_heard = false;
                 exploration.is_own = true;
+                self.await_answer(WALK, now);
             }
             State::InboundOk if from == State::Exploring => exploration.hasten(now),
-            State::InboundOk => {}
+            // The peer hears nothing by the current pair.
+            State::InboundOk => self.await_answer(WALK, now),
         }
     }
 
@@ -248,7 +253,8 @@ impl Machine {
         self.set_current(to);
         self.is_current_down = false;
         if let Some(exploration) = &mut self.exploration {
-            exploration.left = None;
+            (exploration.left, exploration.rival) = (None, None);
+            exploration.deadlines.ulids = None;
         }
         let cause = self.take_switch(to).unwrap_or(cause);
         if from != to {

@@ -46,6 +46,9 @@ pub(super) struct Net {
     pub(super) now: Instant,
     pub(super) hosts: [Host; 2],
     pub(super) route: Route,
+    /// Whether firewalls pass protocol 140, by the pair as its sender sees it: control messages, and payload that does
+    /// not take the ULIDs, which are the first locators.
+    pub(super) passes_140: Route,
     /// Whether a host that knows no checks sends an Error.
     pub(super) has_errors: bool,
     /// Loss, out of 256.
@@ -79,6 +82,7 @@ impl Net {
             now: at(0),
             hosts: [host(ab(1, 1), 0), host(ba(1, 1), 1)],
             route: Box::new(|_| true),
+            passes_140: Box::new(|_| true),
             has_errors: true,
             loss: 0,
             bad: vec![],
@@ -215,11 +219,14 @@ impl Net {
     }
 
     fn send(&mut self, to: usize, pair: LocatorPair, packet: impl Fn() -> Packet) {
+        let is_plain =
+            matches!(packet(), Packet::Payload) && [ab(1, 1), ba(1, 1)].contains(&pair);
+        let passes = (self.route)(pair) && (is_plain || (self.passes_140)(pair));
         let bad = self.bad.iter().find(|(bad, ..)| *bad == pair);
         let (loss, delay) = bad.map_or((self.loss, self.delay), |&(_, loss, delay)| (loss, delay));
         let copies = 1 + usize::from(self.random.below(256) < self.duplication);
         for _ in 0..copies {
-            if !(self.route)(pair) || self.random.below(256) < loss {
+            if !passes || self.random.below(256) < loss {
                 continue;
             }
             let micros = usize::try_from(self.jitter.as_micros()).unwrap();

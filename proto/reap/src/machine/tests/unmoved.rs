@@ -1,0 +1,152 @@
+//! Firewalls drop protocol 140, and pass payload between the ULIDs (decision 208).
+
+use super::monitor::{causes, config};
+use super::net::Net;
+use super::*;
+use crate::profile::Profile;
+
+use alloc::boxed::Box;
+
+/// Host 0 sends, and host 1 too, if `both_ways`. The standby path of each has answered.
+fn settled(seed: u8, both_ways: bool) -> Net {
+    let profile = Profile { standby_interval: ms(5_000), ..Profile::default() };
+    let mut net = Net::new(&Config { profile, ..config() }, 2, seed);
+    net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(20)));
+    net.run_for(ms(12_000) + ms(370) * seed.into());
+    net.hosts[1].payload = Some(ms(20)).filter(|_| both_ways);
+    net.run_for(ms(12_000));
+    assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+    net
+}
+
+fn is_by(pair: LocatorPair, host: usize) -> bool {
+    (pair.local.octets()[15] == 0xa) == (host == 0)
+}
+
+/// Firewalls drop protocol 140 from these hosts.
+fn filter(net: &mut Net, from: [bool; 2]) {
+    net.passes_140 = Box::new(move |pair| !(0..2).any(|host| from[host] && is_by(pair, host)));
+}
+
+/// The longest time without payload at each host that gets any, since `since`.
+fn darkest(net: &Net, since: Instant) -> Duration {
+    let of_host = |host: usize| {
+        let arrivals = net.hosts[host].payload_received.iter().copied();
+        let arrivals = arrivals.filter(|at| *at > since).chain([net.now]);
+        let mut last = since;
+        let gaps = arrivals.map(|at| at.since(core::mem::replace(&mut last, at)));
+        let sends = net.hosts[1 - host].payload.is_some();
+        gaps.max().filter(|_| sends).unwrap_or_default()
+    };
+    of_host(0).max(of_host(1))
+}
+
+const WAYS: [[bool; 2]; 3] = [[true, true], [true, false], [false, true]];
+
+#[test]
+fn payload_between_the_ulids_goes_on_while_firewalls_drop_protocol_140() {
+    for both_ways in [false, true] {
+        for from in WAYS {
+            for seed in 0..16 {
+                let mut net = settled(seed, both_ways);
+                let since = net.now;
+                for _ in 0..3 {
+                    filter(&mut net, from);
+                    net.run_for(ms(60_000));
+                    filter(&mut net, [false; 2]);
+                    net.run_for(ms(3_000) + ms(700) * seed.into());
+                }
+                let dark = darkest(&net, since);
+                assert!(dark <= ms(1_300), "{both_ways} {from:?} {seed}: {dark:?}");
+            }
+        }
+    }
+}
+
+/// A firewall that drops protocol 140 for the second time finds payload where it was.
+#[test]
+fn an_exploration_in_vain_ends_on_the_ulids_if_they_answer_as_well() {
+    for both_ways in [false, true] {
+        for seed in 0..16 {
+            let mut net = settled(seed, both_ways);
+            filter(&mut net, [true; 2]);
+            net.run_for(ms(40_000));
+            filter(&mut net, [false; 2]);
+            net.run_for(ms(70_000));
+            assert_eq!(net.states(), [State::Operational; 2], "{both_ways} {seed}");
+            assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "{both_ways} {seed}: {:?}", causes(&net, 0));
+        }
+    }
+}
+
+/// The ISP of host 0 fails while a firewall drops what host 1 says by protocol 140.
+#[test]
+fn payload_of_a_host_whose_answers_are_dropped_is_back_with_the_isp() {
+    for from in WAYS {
+        for seed in 0..16 {
+            let mut net = settled(seed, true);
+            filter(&mut net, from);
+            net.run_for(ms(5_000));
+            let is_first = |pair: LocatorPair| [pair.local, pair.peer].contains(&locator(A, 1));
+            net.route = Box::new(move |pair| !is_first(pair));
+            net.run_for(ms(5_000));
+            net.route = Box::new(|_| true);
+            let since = net.now;
+            net.run_for(ms(60_000));
+            let dark = darkest(&net, since);
+            assert!(dark <= ms(2_000), "{from:?} {seed}: {dark:?}");
+        }
+    }
+}
+
+/// Payload that a failure has moved is dropped, and the ULIDs work again.
+#[test]
+fn moved_payload_takes_the_ulids_when_no_pair_answers_any_more() {
+    for from in WAYS {
+        for seed in 0..16 {
+            let mut net = settled(seed, true);
+            net.route = Box::new(|pair| ![ab(1, 1), ba(1, 1)].contains(&pair));
+            net.run_for(ms(20_000));
+            assert!(net.is_connected() && net.pairs()[0] != ab(1, 1));
+            net.route = Box::new(|_| true);
+            filter(&mut net, from);
+            let since = net.now;
+            net.run_for(ms(60_000));
+            let dark = darkest(&net, since);
+            assert!(dark <= SEND_TIMEOUT + ms(2_500), "{from:?} {seed}: {dark:?}");
+            let since = net.now;
+            net.run_for(ms(60_000));
+            let dark = darkest(&net, since);
+            assert!(dark <= ms(1_300), "{from:?} {seed}: {dark:?} later");
+        }
+    }
+}
+
+/// The pair that payload had left for the ULIDs works again, and the ULIDs do not.
+#[test]
+fn a_moved_pair_that_is_back_is_found_within_seconds() {
+    for seed in 0..16 {
+        let mut net = settled(seed, true);
+        net.route = Box::new(|pair| ![ab(1, 1), ba(1, 1)].contains(&pair));
+        net.run_for(ms(20_000));
+        net.route = Box::new(|_| false);
+        net.run_for(ms(20_000) + ms(500) * seed.into());
+        assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+        net.route = Box::new(|pair| ![ab(1, 1), ba(1, 1)].contains(&pair));
+        let took = net.run_until(ms(10_000), Net::is_connected);
+        assert!(took.is_some_and(|took| took <= ms(4_000)), "{seed}: {took:?}");
+    }
+}
+
+#[test]
+fn a_locator_that_is_gone_takes_no_payload_back() {
+    let mut net = settled(0, true);
+    let now = net.now;
+    let peers = [locator(B, 1), locator(B, 2)];
+    net.hosts[0].machine.set_candidates([locator(A, 2)], peers, now);
+    net.flush(0);
+    net.run_for(ms(1_000));
+    net.route = Box::new(|_| false);
+    net.run_for(ms(40_000));
+    assert_eq!(net.pairs()[0].local, locator(A, 2));
+}

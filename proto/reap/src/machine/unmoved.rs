@@ -1,0 +1,158 @@
+//! Payload between the ULIDs (decision 208). Such payload is plain IPv6. By each other pair it has the payload extension
+//! header, and a firewall that drops protocol 140 drops it with the probes.
+//!
+//! So while no pair answers, payload takes the ULIDs, as it would without a context; and when an exploration that has
+//! found nothing for a while gets its first answer by another pair, this host asks the ULIDs as well, and waits a moment
+//! for their answer.
+
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use super::Machine;
+use crate::event::Cause;
+use crate::exploration::Rival;
+use crate::state::{Input, State};
+
+impl Machine {
+    /// Sets the ULIDs of the context. Until the first call they are the pair that the context began with. The caller
+    /// sets them again after each change of the candidates: a ULID may have become a locator again.
+    pub fn handle_ulids(&mut self, ulids: LocatorPair) {
+        self.ulids = self.places_of(ulids);
+    }
+
+    pub(super) fn ulids(&self) -> Option<LocatorPair> {
+        self.pair_at(self.ulids?)
+    }
+
+    /// Whether payload takes the ULIDs.
+    pub(super) fn is_unmoved(&self) -> bool {
+        self.ulids() == Some(self.current())
+    }
+
+    /// Whether payload stays on the ULIDs until another pair has answered: this host has asked for a while, and no pair
+    /// has answered.
+    pub(super) fn finds_nothing(&self, now: Instant) -> bool {
+        let explores =
+            self.exploration.as_ref().is_some_and(|one| one.is_own && now >= one.began + A_WHILE);
+        self.suspects()
+            && self.state != State::Operational
+            && explores
+            && self.is_unmoved()
+            && !self.is_current_down
+            && self.is_candidate(self.current())
+    }
+
+    /// Payload has moved to the current pair, which has not answered since the failure. If no answer comes within
+    /// `wait`, payload takes the ULIDs.
+    pub(super) fn await_answer(&mut self, wait: Duration, now: Instant) {
+        if self.suspects() && self.state != State::Operational && !self.is_unmoved() {
+            self.explore().deadlines.ulids = Some(now + wait);
+        }
+    }
+
+    /// Whether payload has left the ULIDs for a pair that is still to answer.
+    pub(super) fn is_answer_awaited(&self) -> bool {
+        let awaits = |one: &crate::exploration::Exploration| one.deadlines.ulids.is_some();
+        !self.is_unmoved() && self.exploration.as_deref().is_some_and(awaits)
+    }
+
+    /// Moves payload to a pair because of a probe of the peer. The peer hears nothing by the current pair, and the pair
+    /// `to` may carry nothing from here.
+    pub(super) fn move_for_peer(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
+        let was_unmoved = self.is_unmoved();
+        self.move_to(to, cause, now);
+        let is_proven = self.exploration.as_ref().is_some_and(|one| one.records.is_proven(to));
+        if was_unmoved && !is_proven {
+            self.await_answer(MOMENT, now);
+        }
+    }
+
+    /// The peer has answered by the pair `to`. If nothing has answered for a while and payload takes the ULIDs, asks
+    /// these first, and returns true. `by`: the pair of the peer's probe. `is_end`: whether the exploration ends with
+    /// the move.
+    pub(super) fn asks_ulids_first(
+        &mut self,
+        to: LocatorPair,
+        by: Option<LocatorPair>,
+        (cause, is_end): (Cause, bool),
+        now: Instant,
+    ) -> bool {
+        let current = self.current();
+        let is_wanted = self.switch().is_some_and(|switch| switch.pair == to);
+        if to == current || is_wanted || !self.finds_nothing(now) {
+            return false;
+        }
+        let rtt = self.explore().records.age_of_last_by(to, now).unwrap_or_default();
+        let exploration = self.explore();
+        if exploration.rival.is_none() {
+            let gap = (rtt * 3).clamp(LEAST_WAIT, MOST_WAIT) / ASKED;
+            exploration.rival = Some(Rival { pair: to, cause, is_end, gap, asked: 0 });
+            self.on_ulids_timeout(now);
+        } else if by == Some(current) {
+            // The peer may ask its own way of the same pair, and waits as well.
+            self.probe(by, now);
+        }
+        true
+    }
+
+    /// The next question by the ULIDs is due, or the time for an answer is over: theirs or that of the pair that payload
+    /// has moved to.
+    pub(super) fn on_ulids_timeout(&mut self, now: Instant) {
+        let current = self.current();
+        let exploration = self.explore();
+        exploration.deadlines.ulids = None;
+        match &mut exploration.rival {
+            None => self.go_back_unanswered(now),
+            Some(rival) if rival.asked < ASKED => {
+                rival.asked += 1;
+                exploration.deadlines.ulids = Some(now + rival.gap);
+                self.probe(Some(current), now);
+            }
+            Some(rival) => {
+                let rival = *rival;
+                self.explore().rival = None;
+                self.take_rival(rival, now);
+            }
+        }
+    }
+
+    fn take_rival(&mut self, Rival { pair, cause, is_end, .. }: Rival, now: Instant) {
+        if self.state == State::Operational || !self.is_candidate(pair) {
+            return;
+        }
+        self.move_to(pair, cause, now);
+        if is_end {
+            self.step(Input::ProbeInboundOk, cause, None, now);
+        }
+    }
+
+    /// No pair has answered: payload takes the ULIDs. The exploration goes on, and asks the pair that payload has left
+    /// more often than others.
+    fn go_back_unanswered(&mut self, now: Instant) {
+        let left = self.current();
+        let is_wanted = |ulids| self.switch().is_some_and(|switch| switch.pair == ulids);
+        let ulids = self.ulids().filter(|&ulids| self.is_candidate(ulids) && !is_wanted(ulids));
+        if let Some(ulids) = ulids.filter(|&ulids| self.state != State::Operational && ulids != left)
+        {
+            self.move_to(ulids, Cause::Unanswered, now);
+            self.explore().left = Some(left);
+        }
+    }
+}
+
+/// Time without an answer after which payload on the ULIDs does not leave them for the first pair that answers: 1 s. Not
+/// configurable.
+const A_WHILE: Duration = Duration::from_secs(1);
+/// Time for the answer of a pair that payload has moved to because the pair answered before the failure: 1 s, two probes.
+/// Not configurable.
+pub(super) const MOMENT: Duration = Duration::from_secs(1);
+/// Time for an answer when payload takes another pair than the ULIDs, and this pair has fallen silent: 2 s, the initial
+/// probes. Not configurable.
+pub(super) const WALK: Duration = Duration::from_secs(2);
+/// The same, if payload has just moved to a pair that has answered in a trial. Not configurable.
+pub(super) const AFTER_TRIAL: Duration = Duration::from_secs(10);
+/// Questions by the ULIDs: 2.
+const ASKED: u32 = 2;
+/// Time for their answers: three round trips, and 200 ms to 1 s. Not configurable.
+const LEAST_WAIT: Duration = Duration::from_millis(200);
+const MOST_WAIT: Duration = Duration::from_secs(1);
