@@ -93,7 +93,7 @@ fn a_session_in_use_does_not_wait_for_its_turn() {
     change_locators(&mut machine, &[ilv(0).l64], NOW);
     let first = reached(&mut machine, NOW, Duration::ZERO);
     let waits = |(_, pair, _): &(SessionId, IlvPair, &Session)| {
-        !first.contains_key(&pair.remote.address().octets().to_vec())
+        !first.contains_key(pair.remote.address().octets().as_slice())
     };
     let (id, pair) = machine.ilcc.iter().find(waits).map(|(id, pair, _)| (id, pair)).expect("one");
     machine.on_used(id, NOW, NOW);
