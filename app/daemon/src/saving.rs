@@ -14,7 +14,6 @@ use moorline_host::Host;
 use moorline_ilnp::SessionSnapshot;
 use moorline_types::{ContextId, SessionId};
 use tokio::sync::oneshot;
-use tokio::task;
 use tokio::time::Instant;
 
 use crate::shell::Daemon;
@@ -137,18 +136,17 @@ impl Copy {
 impl Daemon {
     /// Begins to save what has changed. While a thread reads the contexts of the last run, there are no others, and their
     /// file stays.
-    pub(crate) async fn save(&mut self) {
+    pub(crate) fn save(&mut self) {
         self.save_at = None;
         let has_contexts = mem::take(&mut self.contexts_changed) && !self.takeover.is_reading();
         let ilnp = self.ilnp.as_mut();
         let has_sessions = ilnp.is_some_and(|ilnp| mem::take(&mut ilnp.is_unsaved));
         self.saving = Saving::Copying(Copy::new(has_contexts, has_sessions));
-        self.copy_slice().await;
+        self.copy_slice();
     }
 
     /// Copies the next slice. A small table is one slice, and the main loop writes it at once.
-    pub(crate) async fn copy_slice(&mut self) {
-        task::yield_now().await;
+    pub(crate) fn copy_slice(&mut self) {
         let Saving::Copying(mut copy) = mem::take(&mut self.saving) else { return };
         let is_new = copy.is_new();
         if !copy.advance(&self.host, SLICE) {

@@ -15,7 +15,7 @@ use moorline_link::{Icmp6Error, Icmp6Socket, Queue, Readiness, Shim6Socket, Unre
 use moorline_netlink::{Advertisements, Monitor, Netlink, Notice, Reachability};
 use moorline_types::Instant;
 use tokio::sync::mpsc;
-use tokio::time;
+use tokio::{task, time};
 
 use crate::addresses::Addresses;
 use crate::args::Args;
@@ -77,7 +77,7 @@ pub(crate) struct Daemon {
     pub(crate) path_mtus: PathMtus,
     pub(crate) unbound: Unbound,
     /// Time until which messages of strangers wait.
-    pub(crate) strangers_at: Option<time::Instant>,
+    pub(crate) strangers_at: time::Instant,
     pub(crate) quiet: Quiet,
     pub(crate) steer: Steer,
     /// ILNPv6, if it is on.
@@ -261,7 +261,7 @@ impl Daemon {
             unsaved: None,
             path_mtus: PathMtus::default(),
             unbound: Unbound::default(),
-            strangers_at: None,
+            strangers_at: time::Instant::now(),
             config_path: args.config.clone(),
             triggers: settings.triggers,
             quiet: Quiet::default(),
@@ -331,12 +331,7 @@ impl Daemon {
         let mut rankings = time::interval(RANK_AGAIN);
         loop {
             self.plan_save();
-            let wake = self.host.poll_timeout();
-            let save_at = self.save_at;
-            let unbound_at = self.unbound.poll_timeout();
-            let moor_at = self.moor.poll_timeout();
-            let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
-            let notices_at = self.notices.poll_timeout();
+            let due = self.poll_timeout();
             let (is_surveying, is_copying) = (self.surveys.is_running(), self.saving.is_copying());
             let (is_reading, is_in_slices) =
                 (self.takeover.is_reading(), self.takeover.is_in_slices());
@@ -347,7 +342,7 @@ impl Daemon {
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
                 waiting = self.takeover.read(), if is_reading => self.handle_waiting(waiting?),
                 () = future::ready(()), if is_in_slices => self.take_over_slice().await?,
-                () = future::ready(()), if is_surveying => self.survey_slice().await,
+                () = future::ready(()), if is_surveying => self.survey_slice(),
                 ready = sources.reports.ready(), if !is_reading => ready.map(|()| self.take_reports())??,
                 ready = ready(sources.sessions.as_ref()), if !is_reading && sources.sessions.is_some() => {
                     ready.map(|()| self.take_ilnp_reports())??;
@@ -357,10 +352,9 @@ impl Daemon {
                 ready = self.shim6.ready(Queue::Established), if !is_reading => {
                     ready.map(|()| self.take_messages(Queue::Established))??;
                 }
-                ready = self.shim6.ready(Queue::Strangers), if !is_reading && self.strangers_at.is_none() => {
+                ready = strangers(self.strangers_at, &self.shim6), if !is_reading => {
                     ready.map(|()| self.take_messages(Queue::Strangers))??;
                 }
-                () = until(self.strangers_at), if self.strangers_at.is_some() => self.strangers_at = None,
                 received = sources.icmp6.receive(), if !is_reading => self.on_icmp6(received)?,
                 notice = sources.monitor.next() => self.on_notice(notice),
                 said = self.routers.next() => {
@@ -368,24 +362,59 @@ impl Daemon {
                 }
                 echo = self.targets.next() => self.on_echo(echo)?,
                 neighbor = sources.reachability.next() => self.on_neighbor(neighbor).await,
-                () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
                 ranked = self.ranker.next() => self.on_ranked(ranked),
                 _ = rankings.tick(), if self.config.ranker.is_some() => self.rank_all(),
                 Some(task) = sources.tasks.recv() => if let Some(ending) = task(self) {
                     // Let the answer leave first, because the following code may never yield.
-                    tokio::task::yield_now().await;
+                    task::yield_now().await;
                     return Ok(ending);
                 },
-                () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
-                () = until(save_at), if save_at.is_some() => self.save().await,
-                () = future::ready(()), if is_copying => self.copy_slice().await,
+                () = until(due) => self.handle_timeout().await,
+                () = future::ready(()), if is_copying => self.copy_slice(),
                 (began, written) = self.saving.written() => self.on_written(began, written),
-                () = until(moor_at), if moor_at.is_some() => self.make_moor_anew().await,
-                () = sleep_until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
-                () = until(answer_at), if answer_at.is_some() => self.answer_questions(),
-                () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }
             self.pump().await;
+            // One input is a turn: the tasks of the control socket come between.
+            task::yield_now().await;
+        }
+    }
+
+    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    fn poll_timeout(&self) -> Option<time::Instant> {
+        let (now, clock) = (time::Instant::now(), clock::now());
+        let machines =
+            [self.host.poll_timeout(), self.notices.poll_timeout(), self.unbound.poll_timeout()];
+        let machines = machines.map(|at| at.map(|at| now + at.since(clock)));
+        let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
+        let own = [self.save_at, self.moor.poll_timeout(), answer_at, reply_at];
+        machines.into_iter().chain(own).flatten().min()
+    }
+
+    /// Handles the timers that are due.
+    async fn handle_timeout(&mut self) {
+        let (now, clock) = (time::Instant::now(), clock::now());
+        let is_over = |at: Option<Instant>| at.is_some_and(|at| at <= clock);
+        let is_due = |at: Option<time::Instant>| at.is_some_and(|at| at <= now);
+        if is_over(self.host.poll_timeout()) {
+            self.host.handle_timeout(clock);
+        }
+        if is_over(self.notices.poll_timeout()) {
+            self.notices.handle_timeout(clock);
+        }
+        if is_over(self.unbound.poll_timeout()) {
+            self.set_unbound().await;
+        }
+        if is_due(self.quiet.answer_at()) {
+            self.answer_questions();
+        }
+        if is_due(self.steer.answer_at()) {
+            self.answer_waiting();
+        }
+        if is_due(self.moor.poll_timeout()) {
+            self.make_moor_anew().await;
+        }
+        if is_due(self.save_at) {
+            self.save();
         }
     }
 
@@ -431,13 +460,19 @@ async fn ready(source: Option<&Readiness>) -> std::io::Result<()> {
     }
 }
 
-async fn until(wake: Option<time::Instant>) {
-    time::sleep_until(wake.unwrap_or_else(time::Instant::now)).await;
+/// Waits for a message of a stranger, and until this time.
+async fn strangers(from: time::Instant, shim6: &Shim6Socket) -> std::io::Result<()> {
+    if from > time::Instant::now() {
+        time::sleep_until(from).await;
+    }
+    shim6.ready(Queue::Strangers).await
 }
 
-async fn sleep_until(wake: Option<Instant>) {
-    if let Some(wake) = wake {
-        time::sleep(wake.since(clock::now())).await;
+/// Waits until this time; without a time, waits for ever.
+async fn until(wake: Option<time::Instant>) {
+    match wake {
+        Some(wake) => time::sleep_until(wake).await,
+        None => future::pending().await,
     }
 }
 

@@ -24,7 +24,7 @@ impl Daemon {
         }
         if queue == Queue::Strangers {
             let pause = Duration::from_secs(1) * BATCH / STRANGERS_PER_SECOND;
-            self.strangers_at = Some(time::Instant::now() + pause);
+            self.strangers_at = self.strangers_at.max(time::Instant::now() - CATCH_UP) + pause;
         }
         Ok(())
     }
@@ -72,6 +72,9 @@ pub(crate) fn shim6_config(config: &Config) -> moorline_contexts::Config {
     host
 }
 
+/// Longest delay of batches that later batches make up for: timers have milliseconds. Otherwise the daemon would read
+/// fewer messages than the programs let pass, and its queue would be full in a flood.
+const CATCH_UP: Duration = Duration::from_millis(20);
 /// Number of messages of protocol 140 in a batch.
 const BATCH: u32 = 64;
 /// Largest number of messages of strangers in a second; these take 10 to 20 % of a core. If a site comes back with

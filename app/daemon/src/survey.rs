@@ -12,7 +12,6 @@ use moorline_contexts::ContextView;
 use moorline_host::Host;
 use moorline_ilnp::{SessionView, State};
 use moorline_types::{ContextId, Instant, Nid, SessionId};
-use tokio::task;
 
 use crate::clock;
 use crate::shell::Daemon;
@@ -145,8 +144,7 @@ impl Daemon {
     }
 
     /// Takes the next slice of the survey that runs.
-    pub(crate) async fn survey_slice(&mut self) {
-        task::yield_now().await;
+    pub(crate) fn survey_slice(&mut self) {
         if let Some(survey) = self.surveys.running.take() {
             self.go_on_with(survey);
         }

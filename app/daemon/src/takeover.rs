@@ -18,7 +18,6 @@ use moorline_addresses::RouteStep;
 use moorline_contexts::Waiting;
 use moorline_types::DropReason;
 use tokio::sync::oneshot;
-use tokio::task;
 use tokio::time::Instant;
 
 use crate::clock;
@@ -129,10 +128,8 @@ impl Daemon {
         self.takeover = Takeover::Slices;
     }
 
-    /// Takes over the next slice. The main loop does not sleep between two slices, so the runtime looks for messages,
-    /// reports and requests here.
+    /// Takes over the next slice.
     pub(crate) async fn take_over_slice(&mut self) -> anyhow::Result<()> {
-        task::yield_now().await;
         self.host.shim6_mut().take_over(SLICE, clock::now());
         self.flushes.is_in_slice = true;
         self.pump().await;

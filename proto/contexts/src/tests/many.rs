@@ -107,7 +107,7 @@ fn an_input_for_all_contexts_reaches_one_slice_of_them_in_a_turn() {
     let mut without_isp = local_state(0);
     let lost = [without_isp.usable.remove(0)];
     type Input<'a> = &'a dyn Fn(&mut Contexts, Instant);
-    let inputs: [Input; 3] = [
+    let inputs: [Input<'_>; 3] = [
         &|host, now| host.handle_local(&without_isp, now),
         &|host, now| host.handle_lost(&lost, now),
         &|host, now| host.handle_router_lost(&lost, now),
