@@ -132,7 +132,8 @@ impl Machine {
         let left = self.current();
         let is_wanted = |ulids| self.switch().is_some_and(|switch| switch.pair == ulids);
         let ulids = self.ulids().filter(|&ulids| self.is_candidate(ulids) && !is_wanted(ulids));
-        if let Some(ulids) = ulids.filter(|&ulids| self.state != State::Operational && ulids != left)
+        if let Some(ulids) =
+            ulids.filter(|&ulids| self.state != State::Operational && ulids != left)
         {
             self.move_to(ulids, Cause::Unanswered, now);
             self.explore().left = Some(left);

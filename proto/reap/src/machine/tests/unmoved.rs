@@ -74,7 +74,12 @@ fn an_exploration_in_vain_ends_on_the_ulids_if_they_answer_as_well() {
             filter(&mut net, [false; 2]);
             net.run_for(ms(70_000));
             assert_eq!(net.states(), [State::Operational; 2], "{both_ways} {seed}");
-            assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "{both_ways} {seed}: {:?}", causes(&net, 0));
+            assert_eq!(
+                net.pairs(),
+                [ab(1, 1), ba(1, 1)],
+                "{both_ways} {seed}: {:?}",
+                causes(&net, 0)
+            );
         }
     }
 }
