@@ -3,7 +3,7 @@ use crate::{
     parameters::Parameters,
     public_key::signing_bits,
     signature::{signed_octets, verify_signature},
-    verify::Verifier,
+    verify::{Verifier, verify_hba},
 };
 use alloc::vec::Vec;
 use moorline_types::{Locator, Ulid};
@@ -98,6 +98,17 @@ impl<'a> LocatorClaim<'a> {
         } else {
             None
         }
+    }
+
+    /// Index of the first locator that fails the verification with this error. The parameters belong to the ULID.
+    //= rfc5533#5.14
+    #[must_use]
+    pub fn unverified(&self, error: VerifyError) -> Option<usize> {
+        if matches!(error, VerifyError::NoSignature | VerifyError::Signature) {
+            return self.first_signed();
+        }
+        let fails = |entry: &LocatorEntry| verify_hba(entry.locator, self.pds).is_err();
+        self.entries().iter().position(|entry| is_hba(entry) && fails(entry))
     }
 
     /// Index of the first locator with the method HBA that has none of the prefixes of the set.

@@ -213,7 +213,7 @@ impl Machine {
             Err(error) => {
                 // RFC 5533 s10.4: parameters that do not belong to ULID(peer) are "silently discarded".
                 let is_of_ulid = LocatorClaim { list: None, ..claim }.check().is_ok();
-                let failed = is_of_ulid.then_some(0);
+                let failed = claim.unverified(error).filter(|_| is_of_ulid);
                 self.complain_of_list(came, claim.inconsistent_method(error), failed);
                 return Err(error.into());
             }

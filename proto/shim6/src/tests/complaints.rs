@@ -110,6 +110,7 @@ fn request_with(duo: &mut Duo, change: impl FnOnce(&mut LocatorList)) -> Flight 
 }
 
 //= rfc5533#10.4 (test)
+//= rfc5533#7.2-5 (test)
 #[test]
 fn a_list_in_an_update_that_cannot_be_verified_is_complained_of() {
     let outside = "2001:db8:bad::1".parse::<Ipv6Addr>().expect("an address");
@@ -117,22 +118,25 @@ fn a_list_in_an_update_that_cannot_be_verified_is_complained_of() {
     other[15] ^= 1;
     let other = Locator::from(other);
     type Change = fn(&mut LocatorEntry, Locator, Locator);
-    let changes: [(Change, usize, DropReason); 4] = [
-        (|entry, outside, _| entry.locator = outside, 1, DropReason::Unverified),
-        (|entry, _, other| entry.locator = other, 0, DropReason::Unverified),
-        (|entry, _, _| entry.locator = Locator(Ipv6Addr::LOCALHOST), 1, DropReason::BadAddress),
-        (|entry, _, _| entry.method = VerificationMethod::CGA, 0, DropReason::MissingOption),
+    let changes: [(Change, DropReason); 4] = [
+        (|entry, outside, _| entry.locator = outside, DropReason::Unverified),
+        (|entry, _, other| entry.locator = other, DropReason::Unverified),
+        (|entry, _, _| entry.locator = Locator(Ipv6Addr::LOCALHOST), DropReason::BadAddress),
+        (|entry, _, _| entry.method = VerificationMethod::CGA, DropReason::MissingOption),
     ];
-    for (change, pointed, reason) in changes {
+    // The list names the first locator once or twice, and then the wrong one.
+    for ((change, reason), index) in changes.into_iter().flat_map(|one| [(one, 1), (one, 2)]) {
         let mut duo = Duo::established();
         let request = request_with(&mut duo, |list| {
             list.generation += 1;
-            change(&mut list.entries[1], outside.into(), other);
+            let first = list.entries[0];
+            (1..index).for_each(|_| list.entries.insert(0, first));
+            change(&mut list.entries[index], outside.into(), other);
         });
         let known = duo.of_side(1).peer.clone();
         let octets = request.message.octets();
         let listed = Packet::parse(&octets, request.pair.local.0, request.pair.peer.0);
-        let at = listed.expect("well formed").verification_method_offset(pointed);
+        let at = listed.expect("well formed").verification_method_offset(index);
         assert_eq!(duo.hand(&request), Err(reason));
         let (_, error) = error(&mut duo);
         assert_eq!((error.code, Some(error.pointer)), (ErrorCode::VERIFICATION_METHOD, at));

@@ -1,4 +1,4 @@
-//! All locators of a host are silent, and one of them works again.
+//! ISPs that fail silently: the one in use at both ends, or all of a host, of which one works again.
 
 use std::time::Duration;
 
@@ -7,6 +7,32 @@ use moorline_datapath::ilnp::USED_INTERVAL;
 use super::{IlnpChange, IlnpHost, IlnpPlan, KINDS, clean, plan};
 use crate::rng::Rng;
 use crate::tests::first_seed;
+
+/// Two hosts have the same two ISPs, and the one in use fails: for both directions, or for one. The hosts prefer the ISP that
+/// fails, or none.
+#[test]
+fn a_session_leaves_the_isp_of_both_ends_within_three_seconds() {
+    for from in [&[0, 1][..], &[0], &[1]] {
+        let pause = |seed| {
+            let mut rng = Rng::new(seed, 50);
+            let mut plan = plan(seed, 60);
+            plan.traffic = KINDS[rng.index(KINDS.len())];
+            plan.delay = Duration::from_millis(1 + rng.below(40));
+            let prefers_none = rng.below(2) == 0;
+            plan.hosts = [IlnpHost { prefers_none, ..plan.hosts[0] }; 2];
+            let gain = |host| (Duration::from_secs(5), IlnpChange::Gain { host, locator: 1 });
+            let at = Duration::from_secs(20) + rng.duration(Duration::from_secs(10));
+            let used = u8::from(!prefers_none);
+            plan.changes = vec![gain(0), gain(1), (at, IlnpChange::CutIsp { locator: used, from })];
+            (clean(&plan).longest_pause, seed)
+        };
+        let pauses: Vec<_> = (first_seed()..first_seed() + 30).map(pause).collect();
+        let late: Vec<_> = pauses.iter().filter(|(pause, _)| *pause > LEAVES).collect();
+        assert!(late.is_empty(), "packets of {from:?}: {late:?}");
+    }
+}
+
+const LEAVES: Duration = Duration::from_secs(3);
 
 #[test]
 fn while_payload_leaves_a_locator_that_works_again_is_found() {

@@ -110,6 +110,13 @@ pub(super) enum IlnpChange {
         /// Number of the locator.
         locator: u8,
     },
+    /// The ISP of this locator of both hosts loses all packets of these hosts from now on, silently.
+    CutIsp {
+        /// Number of the locator.
+        locator: u8,
+        /// The hosts whose packets are lost.
+        from: &'static [usize],
+    },
     /// Packets with this locator pass again.
     Heal {
         /// The host.

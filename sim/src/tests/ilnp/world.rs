@@ -52,7 +52,8 @@ struct World<'a> {
     captured: Vec<Vec<u8>>,
     /// The last ICMPv6 message to a namesake that had a nonce.
     asked: Option<Vec<u8>>,
-    cut: BTreeSet<L64>,
+    /// Senders, and the locators at either end with which their packets are lost.
+    cut: BTreeSet<(usize, L64)>,
     /// Number of next Locator Updates of each host that are lost.
     lost_updates: [u32; 2],
     /// Time of the next timer of each host that is in the queue.
@@ -228,7 +229,7 @@ impl<'a> World<'a> {
         let lost = self.rng.below(1000) < u64::from(self.plan.loss);
         let delay = self.plan.delay + self.rng.duration(self.plan.jitter);
         let Some((pair, ..)) = read(&packet) else { return };
-        let lost = lost || pair.l64s().iter().any(|l64| self.cut.contains(l64));
+        let lost = lost || pair.l64s().iter().any(|l64| self.cut.contains(&(from, *l64)));
         // A host sends nothing from a locator that it has lost: no router would take it.
         let is_there = owner(pair.local.l64).is_some_and(|(host, locator)| {
             host == from && self.hosts[from].locators.contains(&locator)
@@ -343,10 +344,14 @@ impl<'a> World<'a> {
                 self.hosts[host].tell_local(self.now);
             }
             IlnpChange::Cut { host, locator } => {
-                self.cut.insert(l64(host, locator));
+                self.cut.extend([0, 1].map(|from| (from, l64(host, locator))));
+            }
+            IlnpChange::CutIsp { locator, from } => {
+                let ends = from.iter().flat_map(|from| [0, 1].map(|host| (*from, host)));
+                self.cut.extend(ends.map(|(from, host)| (from, l64(host, locator))));
             }
             IlnpChange::Heal { host, locator } => {
-                self.cut.remove(&l64(host, locator));
+                self.cut.retain(|(_, cut)| *cut != l64(host, locator));
             }
             IlnpChange::LoseUpdate { host } => self.lost_updates[host] += 1,
             IlnpChange::BeginAnew { host } => {
