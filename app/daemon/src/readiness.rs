@@ -21,10 +21,8 @@ impl Daemon {
         let now = clock::now();
         let readiness = self.host.shim6().readiness(context.id, now)?;
         let mut told = told(readiness, now);
-        // The cause of both may be that a person has removed one of our addresses.
-        if let host::Readiness::Cannot(Reason::AddressGone | Reason::OnePair) = readiness
-            && let Some(command) = self.address_views().way_back(context.ulids.local)
-        {
+        // The cause may be that a person has removed one of our addresses.
+        if let Some(command) = self.way_back(context, readiness) {
             told.remedy = format!("Somebody has removed an address of ours. {command}");
         }
         if let host::Readiness::Cannot(Reason::AddressGone) = readiness
@@ -52,6 +50,21 @@ impl Daemon {
         Some(told)
     }
 
+    /// Returns the command that restores the address that a context lacks, if a person has removed it. If the address in use has
+    /// gone, peers know no other, so another one does not help.
+    fn way_back(&self, context: &ContextView, readiness: host::Readiness) -> Option<String> {
+        let ulid = context.ulids.local;
+        let used = context.established.as_ref().map_or(ulid.0, |known| known.locators.local.0);
+        let views = self.address_views();
+        match readiness {
+            host::Readiness::Cannot(Reason::AddressGone) => views.way_back_to(used),
+            host::Readiness::Cannot(Reason::OnePair) => views.way_back(ulid),
+            host::Readiness::Protected { .. }
+            | host::Readiness::NotYet(_)
+            | host::Readiness::Cannot(_) => None,
+        }
+    }
+
     /// Makes the readiness of a context whose answering pair leaves by the uplink of the current pair. The host checks pairs
     /// by a new address next; if the connection is idle, with its next traffic.
     fn of_shared(
@@ -67,6 +80,7 @@ impl Daemon {
         }
         let gained = self.host.gained_at();
         let is_untried = is_untried(gained, asked, now) || contexts.awaits_traffic(context.id);
+        let is_untried = is_untried && is_another_up(self.host.view(), uplink);
         shared(uplink, is_untried)
     }
 
@@ -175,6 +189,11 @@ pub(crate) fn of_session(session: &SessionView, uplinks: &[Option<u32>]) -> Read
 /// Whether an address is so new that the host may not have checked its pairs yet.
 fn is_untried(gained: Option<Instant>, asked: Instant, now: Instant) -> bool {
     gained.is_some_and(|gained| asked <= gained && now.since(gained) < ASKED_WITHIN)
+}
+
+/// Whether an uplink beside this one has a carrier.
+fn is_another_up(view: &HostView, uplink: &str) -> bool {
+    view.uplinks.iter().any(|one| one.carrier && one.name != uplink)
 }
 
 /// Makes the readiness for an answering pair that leaves by the uplink of the current pair.
@@ -293,6 +312,16 @@ mod tests {
         assert_eq!(in_vain.reason.as_deref(), Some(SAME_UPLINK));
         for told in [untried, in_vain] {
             assert!(told.why.contains("leaves by wan1, as the current one does: "), "{told:?}");
+        }
+    }
+
+    #[test]
+    fn pairs_by_other_uplinks_are_tried_only_if_one_of_these_has_a_carrier() {
+        let uplink = |ifindex, name, carrier| Uplink { carrier, ..Uplink::new(ifindex, name) };
+        for carrier in [true, false] {
+            let uplinks = vec![uplink(1, "wan1", true), uplink(2, "wan2", carrier)];
+            let view = HostView { uplinks, ..HostView::default() };
+            assert_eq!(is_another_up(&view, "wan1"), carrier);
         }
     }
 

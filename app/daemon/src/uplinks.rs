@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use anyhow::Context as _;
-use moorline_addresses::HostView;
+use moorline_addresses::{HostView, Uplink};
 use moorline_api::EventKind;
 use moorline_host::{Node, Protocol};
 use moorline_link::has_link_layer;
@@ -99,10 +99,9 @@ impl Daemon {
         }
     }
 
-    /// Returns the end of a sentence that names the uplink of new connections; empty if there is no such uplink.
+    /// Returns the end of a sentence that names the uplink of new connections.
     pub(crate) fn where_new_go(&self) -> String {
-        let uplink = self.host.uplink_for_new();
-        uplink.map_or_else(String::new, |one| format!(": new connections take {}", one.name))
+        new_go_to(self.host.uplink_for_new())
     }
 
     /// [`where_new_go`](Self::where_new_go) for an uplink that carries nothing.
@@ -122,6 +121,13 @@ impl Daemon {
         tracing::info!(uplink = name, "{what}");
         self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
     }
+}
+
+/// Returns the end of a sentence that names the uplink of new connections; empty if there is no such uplink, or if it has no
+/// carrier.
+fn new_go_to(uplink: Option<&Uplink>) -> String {
+    let uplink = uplink.filter(|one| one.carrier);
+    uplink.map_or_else(String::new, |one| format!(": new connections take {}", one.name))
 }
 
 /// Says that new connections take an uplink that carries nothing, and why.
@@ -169,7 +175,7 @@ const fn uplink_event(change: ChangeKind) -> (EventKind, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use moorline_addresses::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
+    use moorline_addresses::{AddressFlags, Lifetimes, UplinkAddress};
 
     use super::*;
 
@@ -192,6 +198,13 @@ mod tests {
         let addresses =
             [ChangeKind::AddressAdded(own), ChangeKind::AddressRemoved(Ipv6Addr::LOCALHOST)];
         assert!(!addresses.into_iter().any(is_of_routes));
+    }
+
+    /// Without any carrier the kernel still has a default route.
+    #[test]
+    fn no_uplink_without_carrier_is_said_to_take_new_connections() {
+        let told = |carrier| new_go_to(Some(&Uplink { carrier, ..Uplink::new(1, "isp1") }));
+        assert_eq!([told(true), told(false)], [": new connections take isp1", ""]);
     }
 
     #[test]

@@ -156,10 +156,14 @@ fn addresses_without_proof_are_announced_by_ilnp_alone() {
 fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_command() {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(AddressMode::HbaCompatible, Store::open(folder.path()).unwrap());
-    let own = bench.follow(view())[0];
+    let added = bench.follow(view());
+    let (own, beside) = (added[0], added[1]);
     let ulid = Locator(own).as_ulid();
     assert_eq!(bench.views().way_back(ulid), None);
-    bench.follow(view());
+    let mut kept = view();
+    let of_person = kept.uplinks[1].addresses[0];
+    kept.uplinks[1].addresses.push(UplinkAddress { address: beside, ..of_person });
+    bench.follow(kept);
     let warnings = bench.views().warnings(&BTreeMap::from([(ulid, 2)]));
     let command = format!("ip -6 addr add {own}/64 dev up1 noprefixroute, or restart moorlined.");
     let expected = format!(
@@ -167,7 +171,11 @@ fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_comma
          contexts use it. To have it back: {command}"
     );
     assert!(warnings.contains(&expected), "{warnings:?}");
-    assert_eq!(bench.views().way_back(ulid), Some(command));
+    assert_eq!(bench.views().way_back(ulid), Some(command.clone()));
+    assert_eq!(bench.views().way_back_to(own), Some(command.clone()));
+    // Another address of the same set is there, and a connection that uses it does not lack it.
+    assert_eq!(bench.views().way_back(Locator(beside).as_ulid()), Some(command));
+    assert_eq!(bench.views().way_back_to(beside), None);
 }
 
 #[test]

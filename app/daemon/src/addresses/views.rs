@@ -197,12 +197,19 @@ impl AddressViews<'_> {
 
     /// Returns the command that restores an address that a person has removed: `ulid`, or an address with the same proof.
     pub(crate) fn way_back(&self, ulid: Ulid) -> Option<String> {
-        let all = self.all_taken_away();
         let set_of = |address| self.member(address).map(|member| member.rule.set.clone());
         let own = set_of(ulid.0);
-        let same = all.iter().find(|(_, address)| *address == ulid.0);
+        let all = self.all_taken_away();
         let beside = || all.iter().find(|(_, address)| own.is_some() && set_of(*address) == own);
-        same.or_else(beside).map(|(name, address)| way_back(name, *address))
+        let of_beside = || beside().map(|(name, address)| way_back(name, *address));
+        self.way_back_to(ulid.0).or_else(of_beside)
+    }
+
+    /// Returns the command that restores this address, if a person has removed it.
+    pub(crate) fn way_back_to(&self, address: Ipv6Addr) -> Option<String> {
+        let all = self.all_taken_away();
+        let same = all.iter().find(|(_, one)| *one == address);
+        same.map(|(name, address)| way_back(name, *address))
     }
 
     /// Returns warnings about contexts whose peers learn no other address, with reason and advice.
