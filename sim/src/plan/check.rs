@@ -43,8 +43,8 @@ impl Plan {
             | What::RouteAdded { uplink }
             | What::PrefixAdded { uplink }
             | What::PrefixWithdrawn { uplink }
-            | What::Filter { .. }
-            | What::FilterEnd { .. }
+            | What::Filter { uplink, .. }
+            | What::FilterEnd { uplink }
             | What::Loss { uplink, .. }
             | What::Heal { uplink } => self.has_uplink(uplink),
             What::IspDown { isp } | What::IspUp { isp } => self.has_isp(isp),

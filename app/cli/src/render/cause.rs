@@ -25,7 +25,10 @@ const MEANINGS: [(&str, &str); 22] = [
     ("slow", "round trips by the pair before took many times as long"),
     ("suspicion", "the pair before brought no answer, and another one did"),
     ("switch", "`moorline path switch` on this host"),
-    ("unanswered", "no pair answers: payload takes the addresses of the sockets, as without Moorline"),
+    (
+        "unanswered",
+        "no pair answers: payload takes the addresses of the sockets, as without Moorline",
+    ),
     ("update_unanswered", "the correspondent did not acknowledge the locator in use"),
 ];
 

@@ -199,7 +199,6 @@ impl Machine {
             && self.state == State::Operational
             && self.switch().is_none()
             && (purpose.is_before_return() || !self.is_pinned());
-        let current = self.current();
         let Some(monitor) = self.monitor.as_mut().filter(|_| is_ready) else { return };
         let is_early = monitor.past().is_some_and(|past| match purpose {
             Purpose::Leave => at < past.compare_after || !past.may_leave(at),

@@ -219,8 +219,7 @@ impl Net {
     }
 
     fn send(&mut self, to: usize, pair: LocatorPair, packet: impl Fn() -> Packet) {
-        let is_plain =
-            matches!(packet(), Packet::Payload) && [ab(1, 1), ba(1, 1)].contains(&pair);
+        let is_plain = matches!(packet(), Packet::Payload) && [ab(1, 1), ba(1, 1)].contains(&pair);
         let passes = (self.route)(pair) && (is_plain || (self.passes_140)(pair));
         let bad = self.bad.iter().find(|(bad, ..)| *bad == pair);
         let (loss, delay) = bad.map_or((self.loss, self.delay), |&(_, loss, delay)| (loss, delay));
