@@ -149,8 +149,8 @@ impl Reason {
             | Self::Trying
             | Self::Stale => "Wait; `moorline doctor PEER` tries every pair now.",
             Self::Unreachable => {
-                "The connection stands still until a pair works. `moorline doctor PEER` as root tries each: all ways of one end \
-                 may be down, or the peer."
+                "Payload takes the addresses of the sockets meanwhile. All paths of one end or the peer may be down, and the connection \
+                 stands still then; or a firewall drops protocol 140 alone. `moorline doctor PEER` as root tries each pair."
             }
             Self::HalfOpen | Self::Unrenewed => {
                 "`moorline doctor PEER` as root tells which: a firewall drops protocol 140, somebody translates addresses \

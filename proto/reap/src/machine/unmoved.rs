@@ -29,11 +29,10 @@ impl Machine {
         self.ulids() == Some(self.current())
     }
 
-    /// Whether payload stays on the ULIDs until another pair has answered: this host has asked for a while, and no pair
-    /// has answered.
+    /// Whether payload stays on the ULIDs until another pair has answered: this host has probed for a while, for itself
+    /// or for the peer, and no pair has answered.
     pub(super) fn finds_nothing(&self, now: Instant) -> bool {
-        let explores =
-            self.exploration.as_ref().is_some_and(|one| one.is_own && now >= one.began + A_WHILE);
+        let explores = self.exploration.as_ref().is_some_and(|one| now >= one.began + A_WHILE);
         self.suspects()
             && self.state != State::Operational
             && explores

@@ -104,6 +104,25 @@ fn payload_of_a_host_whose_answers_are_dropped_is_back_with_the_isp() {
     }
 }
 
+/// The first host to hear an answer settles on the ULIDs, and reports a probe by another pair to the peer.
+#[test]
+fn a_peer_that_has_probed_in_vain_asks_the_ulids_as_well() {
+    for from in WAYS {
+        for seed in 0..16 {
+            let mut net = settled(seed, true);
+            filter(&mut net, from);
+            net.run_for(ms(5_000));
+            net.route = Box::new(|pair| ![pair.local, pair.peer].contains(&locator(A, 1)));
+            net.run_for(ms(20_000) + ms(300) * seed.into());
+            net.route = Box::new(|_| true);
+            net.run_for(ms(20_000));
+            filter(&mut net, [false; 2]);
+            net.run_for(ms(70_000));
+            assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "{from:?} {seed}: {:?}", causes(&net, 1));
+        }
+    }
+}
+
 /// Payload that a failure has moved is dropped, and the ULIDs work again.
 #[test]
 fn moved_payload_takes_the_ulids_when_no_pair_answers_any_more() {
