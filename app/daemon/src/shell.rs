@@ -471,6 +471,8 @@ async fn strangers(from: time::Instant, shim6: &Shim6Socket) -> std::io::Result<
 /// Waits until this time; without a time, waits for ever.
 async fn until(wake: Option<time::Instant>) {
     match wake {
+        // A timer of the runtime is over a millisecond later at the soonest, and another input may be ready until then.
+        Some(wake) if wake <= time::Instant::now() => {}
         Some(wake) => time::sleep_until(wake).await,
         None => future::pending().await,
     }

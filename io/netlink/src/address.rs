@@ -105,7 +105,7 @@ impl Netlink {
     pub async fn set_lifetimes(&self, ifindex: u32, spec: AddressSpec) -> Result<bool, Error> {
         let rows = self.address_rows()?;
         let is_settled = |row: &Row| {
-            placed(row) == Some((ifindex, spec.address, row.byte(1)))
+            placed(row).is_some_and(|(at, address, _)| (at, address) == (ifindex, spec.address))
                 && !flags_of(row).contains(AddressFlags::TENTATIVE)
         };
         if !rows.iter().any(is_settled) {

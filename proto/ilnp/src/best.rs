@@ -14,6 +14,7 @@ use crate::event::{Event, MoveCause};
 use crate::machine::Machine;
 use crate::paths::{Failed, Locators};
 use crate::session::{RemoteLocator, Session};
+use moorline_datapath::ilnp::USED_INTERVAL;
 
 /// Place of a locator among the locators of a correspondent; less is better.
 pub(crate) type Rank = (bool, bool, u16, bool, bool, bool);
@@ -187,16 +188,21 @@ impl Machine {
     }
 
     /// Goes back to the locator of the sockets, which the correspondent knows, if this host has it again. The
-    /// correspondent has not acknowledged the locator in use after many Locator Updates. Returns whether the session
-    /// has moved.
+    /// correspondent has not acknowledged the locator in use after many Locator Updates, and has sent none by it lately.
+    /// Returns whether the session has moved.
     pub(crate) fn go_back(&mut self, id: SessionId, now: Instant) -> bool {
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get(id) else { return false };
         let remote = session.wire.1;
         let (first, to) = (pair.local.l64, pair.remote.at(remote));
         let is_usable = self.has_locator(first) && !self.leads_elsewhere(first, to);
+        // Our Locator Updates may have gone by other locators, before the correspondent led payload to these.
+        let is_reached = session.without_sign(now).is_some_and(|time| time < USED_INTERVAL);
         let (until, cause) = (now + NONCE_AFTER_CHANGE, MoveCause::UpdateUnanswered);
-        session.owes_update && is_usable && self.send_by(id, (first, remote), until, cause)
+        session.owes_update
+            && is_usable
+            && !is_reached
+            && self.send_by(id, (first, remote), until, cause)
     }
 
     /// The locator of ours that the `nth` Locator Update goes from, to one of the correspondent's `remotes`: by turns

@@ -65,6 +65,7 @@ impl Machine {
             self.advertise(id, now);
         } else if is_quiet && self.is_in_doubt(session, now) {
             self.ask_whether_known(id, now);
+            self.pace_update(id, now);
         }
         self.note_in_use(id, at);
         self.prove_anew(id, now);

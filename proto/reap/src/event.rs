@@ -20,8 +20,8 @@ pub enum Event {
     Moved {
         /// Current pair before the move.
         from: LocatorPair,
-        /// Current pair after the move. The peer has reported a probe of ours by this pair, unless the cause is
-        /// [`Cause::Unanswered`].
+        /// Current pair after the move. The peer has reported a probe of ours by this pair, or the pair had answered
+        /// before a failure. With [`Cause::Unanswered`] neither holds.
         to: LocatorPair,
         /// Cause of the move.
         cause: Cause,

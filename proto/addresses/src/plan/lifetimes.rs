@@ -15,6 +15,9 @@ impl Planner {
         let (ifindex, address) = (wanted.interface.ifindex, wanted.address.0);
         let at = (ifindex, address);
         let own = wanted.interface.addresses.iter().find(|own| own.address == address);
+        if own.is_none() {
+            self.tentative.remove(&at);
+        }
         match own {
             // The address has ended with its prefix, or is about to.
             None if wanted.until.valid.is_some_and(|until| until <= now + GRACE) => {}

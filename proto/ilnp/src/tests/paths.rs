@@ -430,7 +430,7 @@ fn restart(net: &mut Net, locators: &[LocalLocator]) {
     }
     let moved = net.duo.session(0).moved;
     net.duo.machines[0] = machine;
-    assert!(moved.is_some() && net.duo.session(0).moved == moved, "the cause is kept");
+    assert_eq!(net.duo.session(0).moved, moved, "the cause is kept");
     net.duo.place(0, locators.into());
 }
 
@@ -576,6 +576,46 @@ fn a_question_about_silence_outlives_a_queue_that_has_just_filled() {
     net.run(Duration::from_secs(5));
     assert_eq!(net.duo.entry(0).wire, wire);
     assert!(net.duo.session(0).moved.is_none());
+}
+
+/// The same for the question about a session in use, which needs no silence.
+#[test]
+fn a_question_about_use_outlives_a_queue_that_has_just_filled() {
+    let mut net = quiet_lately();
+    net.run(PATH_CHECK_INTERVAL);
+    let (session, at) = (net.duo.entry(0).id, net.duo.now);
+    let wire = net.duo.entry(0).wire;
+    net.kill(wire.0);
+    net.duo.report(0, Report::Used { session, at });
+    net.run(Duration::from_millis(450));
+    net.dead.clear();
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.duo.entry(0).wire, wire);
+    assert!(net.duo.session(0).moved.is_none());
+}
+
+/// The host starts again in the outage of its locator in use, and the correspondent leads it to the other one.
+#[test]
+fn locator_updates_that_were_lost_before_lead_back_to_no_locator_that_fails() {
+    let locators = [ilv(0).l64, second(0)].map(LocalLocator::new);
+    let mut net = Net::new();
+    net.duo.place(0, locators.into());
+    net.send(0, USED_INTERVAL);
+    net.kill(ilv(0).l64);
+    restart(&mut net, &locators);
+    let (mine, theirs) = (net.duo.entry(0).id, net.duo.entry(1).id);
+    net.duo.report(0, Report::Used { session: mine, at: net.duo.now });
+    net.run(Duration::from_millis(500));
+    net.duo.report(1, Report::Silent { session: theirs });
+    let until = net.duo.now + Duration::from_secs(10);
+    while net.duo.entry(0).wire.0 != second(0) {
+        net.run(Duration::from_millis(50));
+        assert!(net.duo.now < until, "still by the locator that fails");
+    }
+    for _ in 0..200 {
+        net.run(Duration::from_millis(50));
+        assert_eq!(net.duo.entry(0).wire.0, second(0));
+    }
 }
 
 /// A Locator Update has gone unanswered for so long that its pauses are long, and payload has come meanwhile.

@@ -74,9 +74,9 @@ impl Machine {
         may_move
     }
 
-    /// Whether a probe of the peer alone takes no payload from the current pair: the pair has answered checks, and this
-    /// host has no reason of its own to leave it.
-    fn is_guarded(&self) -> bool {
+    /// Whether a probe of the peer alone takes no payload from the current pair: the pair has answered, and this host has no
+    /// reason of its own to leave it.
+    pub(super) fn is_guarded(&self) -> bool {
         let is_own = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
         // The machine keeps an exploration that is over for a while.
         let explores = match self.state {
@@ -84,7 +84,7 @@ impl Machine {
             State::InboundOk => is_own,
             State::Exploring => true,
         };
-        (self.has_current_answered() || self.is_untried())
+        (self.has_current_answered() || self.is_untried() || self.have_ulids_answered())
             && !self.is_current_down
             && self.is_candidate(self.current())
             && !explores

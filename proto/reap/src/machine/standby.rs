@@ -7,7 +7,6 @@ use moorline_types::{Instant, LocatorPair};
 use super::Machine;
 use super::home::MAX_MISTAKES;
 use super::rounds::RETRY;
-use super::unmoved::{AFTER_TRIAL, MOMENT};
 use crate::event::{Cause, Event};
 use crate::monitor::{Round, Wait};
 use crate::state::{Input, State};
@@ -98,6 +97,9 @@ impl Machine {
     pub(super) fn on_path_gone(&mut self, cause: Cause, now: Instant) {
         self.is_current_down = true;
         let current = self.current();
+        if self.takes_rival_at_once(cause, now) {
+            return;
+        }
         // On `LocatorGone` the candidates already lack the lost locator. On `LocalFailure` our end has failed.
         let shares =
             |standby: &LocatorPair| cause == Cause::LocalFailure && standby.local == current.local;
@@ -130,24 +132,28 @@ impl Machine {
         match self.fresh_standby(now).filter(is_apart) {
             Some(standby) if self.state == State::Operational => {
                 let left = Some(self.current()).filter(|_| cause == Cause::SendTimeout);
-                self.leave_for(standby, cause, now);
+                self.leave_for(standby, cause, self.moment(), now);
                 self.explore().left = left;
-                if left.is_some() {
-                    self.await_answer(MOMENT, now);
-                }
             }
             _ => self.step(input, cause, None, now),
         }
     }
 
     /// Leaves Operational with payload on a pair that is known to work. The first probe takes this pair, too.
-    pub(super) fn leave_for(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
+    /// `wait`: time for an answer by this pair.
+    pub(super) fn leave_for(
+        &mut self,
+        to: LocatorPair,
+        cause: Cause,
+        wait: Duration,
+        now: Instant,
+    ) {
         self.change_extra(|extra| extra.hint = Some(to));
         self.step(Input::PathGone, cause, None, now);
         let is_down = self.is_current_down && self.is_unmoved();
         self.move_to(to, cause, now);
         if !is_down {
-            self.await_answer(AFTER_TRIAL, now);
+            self.await_answer(wait, now);
         }
     }
 

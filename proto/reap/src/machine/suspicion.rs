@@ -5,6 +5,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
+use super::unmoved::AFTER_TRIAL;
 use crate::event::{Cause, Event, FailureHint};
 use crate::monitor::{Check, PathMonitor, Round, Suspicion, Trial};
 use crate::state::{Input, State};
@@ -212,7 +213,7 @@ impl Machine {
             return self.step(Input::SendTimeout, cause, Some(current), now);
         }
         match answered.filter(|&pair| self.is_candidate(pair)) {
-            Some(pair) => self.leave_for(pair, cause, now),
+            Some(pair) => self.leave_for(pair, cause, AFTER_TRIAL, now),
             // No other pair is better, and payload on another pair than the ULIDs has a header (decision 208).
             None if is_expired && has_asked && self.is_unmoved() => {
                 self.step(Input::SendTimeout, cause, None, now);

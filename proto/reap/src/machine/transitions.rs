@@ -170,7 +170,7 @@ impl Machine {
         match to {
             State::Operational => {
                 (exploration.deadlines.retransmission, exploration.deadlines.ulids) = (None, None);
-                exploration.rival = None;
+                self.settle_rival(now);
                 self.ask_failed_soon(now);
             }
             State::Exploring => {

@@ -10,7 +10,7 @@ use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
 use crate::event::Cause;
-use crate::exploration::Rival;
+use crate::exploration::{Exploration, Rival};
 use crate::state::{Input, State};
 
 impl Machine {
@@ -51,7 +51,7 @@ impl Machine {
 
     /// Whether payload has left the ULIDs for a pair that is still to answer.
     pub(super) fn is_answer_awaited(&self) -> bool {
-        let awaits = |one: &crate::exploration::Exploration| one.deadlines.ulids.is_some();
+        let awaits = |one: &Exploration| one.deadlines.ulids.is_some();
         !self.is_unmoved() && self.exploration.as_deref().is_some_and(awaits)
     }
 
@@ -62,8 +62,14 @@ impl Machine {
         self.move_to(to, cause, now);
         let is_proven = self.exploration.as_ref().is_some_and(|one| one.records.is_proven(to));
         if was_unmoved && !is_proven {
-            self.await_answer(MOMENT, now);
+            self.await_answer(self.moment(), now);
         }
+    }
+
+    /// Time for the answer of a pair that payload has moved to because the pair answered before the failure.
+    pub(super) fn moment(&self) -> Duration {
+        let known = self.monitor.as_ref().and_then(|monitor| monitor.standby_rtt.known());
+        MOMENT.max(known.unwrap_or_default() * 3)
     }
 
     /// The peer has answered by the pair `to`. If nothing has answered for a while and payload takes the ULIDs, asks
@@ -78,10 +84,12 @@ impl Machine {
     ) -> bool {
         let current = self.current();
         let is_wanted = self.switch().is_some_and(|switch| switch.pair == to);
-        if to == current || is_wanted || !self.finds_nothing(now) {
+        // A machine that is guarded asks its current pair first in any case.
+        if to == current || is_wanted || self.is_guarded() || !self.finds_nothing(now) {
             return false;
         }
         let rtt = self.explore().records.age_of_last_by(to, now).unwrap_or_default();
+        let rtt = rtt.max(self.round_trip().unwrap_or_default());
         let exploration = self.explore();
         if exploration.rival.is_none() {
             let gap = (rtt * 3).clamp(LEAST_WAIT, MOST_WAIT) / ASKED;
@@ -98,11 +106,12 @@ impl Machine {
     /// has moved to.
     pub(super) fn on_ulids_timeout(&mut self, now: Instant) {
         let current = self.current();
+        let may_ask = self.is_candidate(current);
         let exploration = self.explore();
         exploration.deadlines.ulids = None;
         match &mut exploration.rival {
             None => self.go_back_unanswered(now),
-            Some(rival) if rival.asked < ASKED => {
+            Some(rival) if rival.asked < ASKED && may_ask => {
                 rival.asked += 1;
                 exploration.deadlines.ulids = Some(now + rival.gap);
                 self.probe(Some(current), now);
@@ -113,6 +122,45 @@ impl Machine {
                 self.take_rival(rival, now);
             }
         }
+    }
+
+    /// The current pair is of no use, while another pair has answered and waits for it: payload takes the other pair.
+    /// Returns false if no pair waits that does not share the failure.
+    pub(super) fn takes_rival_at_once(&mut self, cause: Cause, now: Instant) -> bool {
+        let current = self.current();
+        let rival = self.exploration.as_mut().and_then(|exploration| exploration.rival.take());
+        let shares = |rival: &Rival| {
+            cause == Cause::LocalFailure && rival.pair.local == current.local
+                || !self.is_candidate(rival.pair)
+        };
+        let Some(rival) = rival.filter(|rival| !shares(rival)) else { return false };
+        self.explore().deadlines.ulids = None;
+        self.take_rival(rival, now);
+        true
+    }
+
+    /// The exploration is over while another pair waits for the answer of the ULIDs. If they have not answered, payload
+    /// takes the other pair.
+    pub(super) fn settle_rival(&mut self, now: Instant) {
+        let current = self.current();
+        let exploration = self.explore();
+        let rival = exploration.rival.take();
+        let has_answered = exploration.records.is_proven(current);
+        if let Some(rival) = rival.filter(|_| !has_answered)
+            && self.is_candidate(rival.pair)
+        {
+            self.move_to(rival.pair, rival.cause, now);
+        }
+    }
+
+    /// Whether the ULIDs have answered in the exploration that is over, and payload takes them.
+    pub(super) fn have_ulids_answered(&self) -> bool {
+        let current = self.current();
+        let is_proven = |one: &Exploration| one.records.is_proven(current);
+        self.suspects()
+            && self.state == State::Operational
+            && self.is_unmoved()
+            && self.exploration.as_deref().is_some_and(is_proven)
     }
 
     fn take_rival(&mut self, Rival { pair, cause, is_end, .. }: Rival, now: Instant) {
@@ -143,9 +191,9 @@ impl Machine {
 /// Time without an answer after which payload on the ULIDs does not leave them for the first pair that answers: 1 s. Not
 /// configurable.
 const A_WHILE: Duration = Duration::from_secs(1);
-/// Time for the answer of a pair that payload has moved to because the pair answered before the failure: 1 s, two probes.
-/// Not configurable.
-pub(super) const MOMENT: Duration = Duration::from_secs(1);
+/// Least time for the answer of a pair that payload has moved to because the pair answered before the failure: 1 s, two
+/// probes. Not configurable.
+const MOMENT: Duration = Duration::from_secs(1);
 /// Time for an answer when payload takes another pair than the ULIDs, and this pair has fallen silent: 2 s, the initial
 /// probes. Not configurable.
 pub(super) const WALK: Duration = Duration::from_secs(2);

@@ -6,11 +6,18 @@ use super::*;
 use crate::profile::Profile;
 
 use alloc::boxed::Box;
+use alloc::format;
 
 /// Host 0 sends, and host 1 too, if `both_ways`. The standby path of each has answered.
 fn settled(seed: u8, both_ways: bool) -> Net {
+    settled_by(ms(10), seed, both_ways)
+}
+
+/// The same, with this time one way.
+fn settled_by(delay: Duration, seed: u8, both_ways: bool) -> Net {
     let profile = Profile { standby_interval: ms(5_000), ..Profile::default() };
     let mut net = Net::new(&Config { profile, ..config() }, 2, seed);
+    net.delay = delay;
     net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(20)));
     net.run_for(ms(12_000) + ms(370) * seed.into());
     net.hosts[1].payload = Some(ms(20)).filter(|_| both_ways);
@@ -66,21 +73,40 @@ fn payload_between_the_ulids_goes_on_while_firewalls_drop_protocol_140() {
 /// A firewall that drops protocol 140 for the second time finds payload where it was.
 #[test]
 fn an_exploration_in_vain_ends_on_the_ulids_if_they_answer_as_well() {
-    for both_ways in [false, true] {
+    for (both_ways, delay) in [(false, ms(10)), (true, ms(10)), (true, ms(150))] {
         for seed in 0..16 {
-            let mut net = settled(seed, both_ways);
+            let mut net = settled_by(delay, seed, both_ways);
             filter(&mut net, [true; 2]);
             net.run_for(ms(40_000));
             filter(&mut net, [false; 2]);
             net.run_for(ms(70_000));
-            assert_eq!(net.states(), [State::Operational; 2], "{both_ways} {seed}");
-            assert_eq!(
-                net.pairs(),
-                [ab(1, 1), ba(1, 1)],
-                "{both_ways} {seed}: {:?}",
-                causes(&net, 0)
-            );
+            let told = format!("{both_ways} {delay:?} {seed}: {:?}", causes(&net, 0));
+            assert_eq!(net.states(), [State::Operational; 2], "{told}");
+            assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "{told}");
         }
+    }
+}
+
+/// The host learns that its end of the ULIDs has failed while it waits for their answer.
+#[test]
+fn payload_that_waits_for_the_ulids_leaves_them_with_their_link() {
+    for seed in 0..16 {
+        let mut net = settled(seed, false);
+        filter(&mut net, [true; 2]);
+        net.run_for(ms(40_000));
+        net.passes_140 = Box::new(|pair| [ab(2, 2), ba(2, 2)].contains(&pair));
+        let waiting = |net: &Net| {
+            let waits = |host: &usize| {
+                let exploration = net.hosts[*host].machine.exploration.as_deref();
+                exploration.is_some_and(|one| one.rival.is_some())
+            };
+            [0, 1].into_iter().find(waits)
+        };
+        net.run_until(ms(60_000), |net| waiting(net).is_some()).expect("another pair answers");
+        let (host, now) = (waiting(&net).unwrap(), net.now);
+        assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+        net.hosts[host].machine.handle_local_failure(now);
+        assert_eq!(net.pairs()[host], [ab(2, 2), ba(2, 2)][host], "{seed}");
     }
 }
 
