@@ -220,11 +220,15 @@ impl Contexts {
     /// Packets from these addresses cannot leave the link: the host's Neighbor Unreachability Detection has given up
     /// their router. If the current pair of a context begins at such an address, the context explores at once.
     ///
-    /// The addresses stay usable and are tried last. No notice tells when the router answers again, but a probe that
-    /// gets through shows it.
+    /// The addresses stay usable and are tried last. A probe that gets through shows that the router answers again.
     //= rfc5534#3.2-1
     pub fn handle_router_lost(&mut self, local: &[Locator], now: Instant) {
         self.sweep(Input::RouterLost(local.to_vec()), now);
+    }
+
+    /// The router of these addresses answers again. Contexts that have not left the addresses yet keep them.
+    pub fn handle_router_found(&mut self, local: &[Locator]) {
+        self.sweeps.forget_lost(local);
     }
 
     /// Sets the usable addresses. Returns true if they, or the routes, have changed.

@@ -1,6 +1,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use moorline_index::Round;
 use moorline_reap::State;
 use moorline_types::{ContextId, Instant, LocatorPair};
 
@@ -47,13 +48,20 @@ impl Contexts {
         self.steering.rtt_of(pair)
     }
 
-    /// Contexts whose peers have shown that they know checks: `first`, and those among [`LOOKED_AT`] slots. In a larger
+    /// Contexts whose peers have shown that they know checks: `first`, and those in [`LOOKED_AT`] slices. In a larger
     /// table, calls look at the slots in turn.
     #[must_use]
     pub fn witnesses(&mut self, first: Option<ContextId>) -> Vec<Witness> {
-        let (mut ids, next) = self.active.slice(self.looked, LOOKED_AT);
-        self.looked = next.unwrap_or(ContextId(0));
-        ids.extend(first.filter(|first| !ids.contains(first)));
+        let count = self.slice.saturating_mul(LOOKED_AT);
+        let mut round = Round::at(self.looked.0, self.active.len());
+        let end = round.take(count);
+        let begin = round.take(count.saturating_sub(end.end - end.start));
+        self.looked = ContextId(round.place());
+        let is_other = |id: &ContextId| !end.contains(&id.0) && !begin.contains(&id.0);
+        let first = first.filter(is_other);
+        let mut ids = self.active.slice(end);
+        ids.extend(self.active.slice(begin));
+        ids.extend(first);
         let witness = |context| {
             let reap = &self.active.get(&context)?.reap;
             let is_ready = reap.state() == State::Operational;
@@ -84,5 +92,5 @@ impl Contexts {
 
 /// Largest number of waiting results of [`Contexts::poll_missed`].
 const MAX_MISSED: usize = 64;
-/// Slots among which a search for witnesses looks: 16,384, a millisecond.
-const LOOKED_AT: u32 = 16_384;
+/// Slices in which a search for witnesses looks: 16,384 slots, a millisecond.
+const LOOKED_AT: u32 = 8;

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+use core::ops::Range;
 
 use moorline_index::Segments;
 use moorline_types::ContextId;
@@ -34,16 +35,15 @@ impl Slots {
         self.slots.get_mut(id.0)?.take()
     }
 
-    /// Those of `count` slots from `first` on that are in use, and the slot behind them, if there is one.
-    pub(crate) fn slice(
-        &self,
-        first: ContextId,
-        count: u32,
-    ) -> (Vec<ContextId>, Option<ContextId>) {
-        let end = first.0.saturating_add(count);
-        let taken = (first.0..end).zip(self.slots.iter_from(first.0));
-        let taken = taken.filter(|(_, slot)| slot.is_some()).map(|(slot, _)| ContextId(slot));
-        (taken.collect(), (end < self.slots.len()).then_some(ContextId(end)))
+    /// Number of slots, with those that are free.
+    pub(crate) const fn len(&self) -> u32 {
+        self.slots.len()
+    }
+
+    /// Those of these slots that are in use.
+    pub(crate) fn slice(&self, slots: Range<u32>) -> Vec<ContextId> {
+        let taken = slots.clone().zip(self.slots.iter_from(slots.start));
+        taken.filter(|(_, slot)| slot.is_some()).map(|(slot, _)| ContextId(slot)).collect()
     }
 }
 

@@ -25,6 +25,8 @@
 //!
 //! [`Lately`] remembers very many keys for a time, by a digest each.
 //!
+//! [`Round`] is a walk over all slots of a table, in slices.
+//!
 //! [`Ilcc`] is the correspondent cache of ILNP (RFC 6741 s5), made of the first two. It is bounded, and
 //! evicts invented correspondents of a flood first.
 //!
@@ -43,6 +45,7 @@ mod flood;
 mod ilcc;
 mod index;
 mod lately;
+mod round;
 mod secrets;
 mod segments;
 mod shares;
@@ -52,6 +55,7 @@ pub use flood::{FairLimit, FloodLimit};
 pub use ilcc::{Class, Ilcc, Removed};
 pub use index::{Candidates, Index};
 pub use lately::Lately;
+pub use round::Round;
 pub use secrets::Validators;
 pub use segments::Segments;
 pub use shares::FairShares;

@@ -1,6 +1,7 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use core::iter;
+use core::ops::Range;
 
 use moorline_index::{FairShares, Segments};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid, UlidPair};
@@ -128,14 +129,9 @@ impl Table {
         self.iter_from(ContextId(0))
     }
 
-    /// The contexts from this slot on up to that one, by slot.
-    pub(crate) fn between(
-        &self,
-        first: ContextId,
-        end: ContextId,
-    ) -> impl Iterator<Item = &Context> + '_ {
-        let count = end.0.saturating_sub(first.0) as usize;
-        self.slots.iter_from(first.0).take(count).flatten()
+    /// The contexts in these slots, by slot.
+    pub(crate) fn between(&self, slots: Range<u32>) -> impl Iterator<Item = &Context> + '_ {
+        self.slots.iter_from(slots.start).take(slots.len()).flatten()
     }
 
     /// The contexts in this slot and behind it, by slot.

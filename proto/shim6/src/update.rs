@@ -3,6 +3,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
+use moorline_index::Round;
 use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, Ulid};
 use moorline_wire::{ErrorCode, Message, OptionType, Options, UpdateAck, UpdateRequest};
 use rand_core::RngCore;
@@ -23,8 +24,7 @@ use crate::peer::{PeerSet, peer_send_timeout};
 pub(crate) struct Telling {
     gained: Vec<Locator>,
     lost: Vec<Locator>,
-    /// First slot of the next slice.
-    next: ContextId,
+    round: Round,
     /// Number of peers that have their turn already.
     turn: u32,
     pub(crate) began: Instant,
@@ -43,15 +43,18 @@ impl Machine {
     /// locators from which this host can send only now, an earlier Update Request may have found no way out. If this
     /// host has lost the last locator that a peer knows, the next repetition may be minutes away.
     ///
-    /// The first [`slice`](Self::slice) of the contexts is looked at now, and each further one with a timeout.
+    /// The first [`slice`](Self::slice) of the contexts is looked at now, and each further one with a timeout. A change
+    /// during the walk makes the walk begin anew where it is, so all contexts get their turn, however fast changes come.
     pub(crate) fn tell_all(&mut self, gained: &[Locator], lost: &[Locator], now: Instant) {
         let before = self.telling.take();
-        let (mut gained, mut lost) = (gained.to_vec(), lost.to_vec());
+        let (mut gained, mut lost, mut place) = (gained.to_vec(), lost.to_vec(), 0);
         if let Some(before) = before {
+            place = before.round.place();
             gained.extend(before.gained.iter().filter(|own| self.usable.contains(own)));
             lost.extend(before.lost.iter().filter(|own| !self.usable.contains(own)));
         }
-        self.tell_slice(Telling { gained, lost, next: ContextId(0), turn: 0, began: now }, now);
+        let round = Round::at(place, self.table.slots());
+        self.tell_slice(Telling { gained, lost, round, turn: 0, began: now }, now);
     }
 
     pub(crate) fn on_telling_due(&mut self, now: Instant) {
@@ -61,20 +64,19 @@ impl Machine {
     }
 
     fn tell_slice(&mut self, mut telling: Telling, now: Instant) {
-        let end = ContextId(telling.next.0.saturating_add(self.slice));
+        let slots = telling.round.take(self.slice);
         let is_to_tell = |context: &&Context| {
             self.is_outdated(context)
                 || is_waiting_for(context, &telling.gained)
                 || self.is_stranded_by(context, &telling.lost)
         };
-        let slice = self.table.between(telling.next, end).filter(is_to_tell);
+        let slice = self.table.between(slots).filter(is_to_tell);
         let ids: Vec<_> = slice.map(|context| context.id).collect();
         for id in ids {
             self.tell_in_turn(id, telling.turn, now);
             telling.turn += 1;
         }
-        telling.next = end;
-        self.telling = Some(telling).filter(|telling| telling.next.0 < self.table.slots());
+        self.telling = Some(telling).filter(|telling| !telling.round.is_over());
     }
 
     /// Tells the peer of a restored context, in turn with the other restored contexts. What else the earlier run has

@@ -41,6 +41,24 @@ impl Site {
         site
     }
 
+    /// Gives the inputs that wait to all contexts. Returns the number of turns.
+    fn walk(&mut self) -> usize {
+        let mut turns = 0;
+        while self.host.next_slice().is_some() {
+            self.host.handle_timeout(self.now);
+            turns += 1;
+        }
+        turns
+    }
+
+    /// Number of contexts with this Send Timeout. The last trial takes a second of the Send Timeout.
+    fn with_send_timeout(&self, seconds: u64) -> usize {
+        let wanted = Duration::from_secs(seconds - 1)..=Duration::from_secs(seconds);
+        let ids = self.host.active.slice(0..u32::MAX);
+        let timers = ids.iter().filter_map(|id| self.host.active.get(id)?.reap.timers());
+        timers.filter(|timers| wanted.contains(&timers.send)).count()
+    }
+
     /// Delivers the packets for which `passes` holds. Returns the number of probes that the host has sent.
     fn settle(&mut self, passes: &dyn Fn(Locator) -> bool) -> usize {
         let mut probes = 0;
@@ -97,7 +115,7 @@ fn site_without_isp(config: &Config, passes: &dyn Fn(Locator) -> bool) -> (Site,
 
 /// Number of contexts that explore.
 fn exploring(host: &Contexts) -> usize {
-    let ids = host.active.slice(ContextId(0), u32::MAX).0;
+    let ids = host.active.slice(0..u32::MAX);
     let states = ids.iter().filter_map(|id| Some(host.active.get(id)?.reap.state()));
     states.filter(|state| *state != crate::ReapState::Operational).count()
 }
@@ -139,19 +157,99 @@ fn an_input_that_begins_anew_takes_the_place_of_its_earlier_walk() {
     for seconds in [20, 30] {
         site.host.set_send_timeout(Duration::from_secs(seconds), site.now);
     }
-    let mut slices = 0;
-    while site.host.next_slice().is_some() {
-        site.host.handle_timeout(site.now);
-        slices += 1;
-    }
-    assert_eq!(slices, 4, "two more slices of each input");
+    assert_eq!(site.walk(), 2, "the last slice and the first one, of both inputs");
     site.settle(&|_| true);
-    for id in site.host.active.slice(ContextId(0), u32::MAX).0 {
-        let timers = site.host.active.get(&id).and_then(|active| active.reap.timers());
-        // The last trial takes a second of it.
-        let send = timers.expect("no context explores").send;
-        assert!(send >= Duration::from_secs(29), "{send:?}");
+    assert_eq!(site.with_send_timeout(30), 20);
+}
+
+/// The Send Timeout changes as often as a slice gets it.
+#[test]
+fn changes_that_come_faster_than_a_walk_ends_reach_all_contexts() {
+    let mut site = Site::new(20, &Config::default());
+    site.host.slice = 8;
+    for seconds in [40, 50, 60] {
+        site.host.set_send_timeout(Duration::from_secs(seconds), site.now);
     }
+    assert_eq!(site.with_send_timeout(60), 4, "the last slice");
+    assert_eq!(site.with_send_timeout(50), 8);
+    assert_eq!(site.walk(), 2);
+    assert_eq!(site.with_send_timeout(60), 20);
+}
+
+/// The pairs from our first address to a peer of each of these numbers.
+fn pairs_left(site: &Site, peers: core::ops::Range<u16>) -> Vec<crate::sweep::Input> {
+    let input = |n| {
+        let peer = peer_state(n).usable;
+        let pair = LocatorPair::new(site.locators[0], peer[0]);
+        crate::sweep::Input::PairLeft(pair, (&*peer).into())
+    };
+    peers.map(input).collect()
+}
+
+#[test]
+fn an_address_that_goes_waits_for_no_other_input() {
+    let mut site = Site::new(20, &Config::default());
+    site.host.slice = 8;
+    for input in pairs_left(&site, 0..3) {
+        site.host.sweep(input, site.now);
+    }
+    site.host.handle_lost(&[site.locators[0]], site.now);
+    for expected in [8, 16, 20] {
+        assert_eq!(exploring(&site.host), expected);
+        site.host.handle_timeout(site.now);
+    }
+    assert_eq!(site.host.next_slice(), None);
+}
+
+#[test]
+fn contexts_stay_on_an_address_whose_router_answers_again_before_they_learn_of_its_loss() {
+    let mut site = Site::new(20, &Config::default());
+    site.host.slice = 8;
+    let own = site.locators.clone();
+    site.host.handle_router_lost(&own, site.now);
+    site.host.handle_router_found(&own[1..]);
+    site.host.handle_timeout(site.now);
+    assert_eq!(exploring(&site.host), 16, "the router of the first address does not answer");
+    site.host.handle_router_found(&own[..1]);
+    assert_eq!(site.walk(), 0);
+    assert_eq!(exploring(&site.host), 16);
+}
+
+/// A search looks at eight slots here.
+#[test]
+fn each_search_for_witnesses_looks_at_as_many_slots() {
+    let config = Config { profile: crate::Profile::default(), ..Config::default() };
+    let mut site = Site::new(9, &config);
+    site.host.slice = 1;
+    let ids = site.host.active.slice(0..9);
+    for id in &ids {
+        site.host.change(*id, site.now, |reap| reap.handle_known_checks());
+    }
+    for (first, unseen) in [(None, 8), (None, 7), (Some(ids[6]), 6), (Some(ids[5]), 9)] {
+        let witnesses = site.host.witnesses(first);
+        let mut found: Vec<_> = witnesses.iter().map(|witness| witness.context).collect();
+        found.sort();
+        let expected = ids.iter().filter(|id| id.0 != unseen || first == Some(**id));
+        assert!(found.iter().eq(expected), "{unseen}: {found:?}");
+    }
+}
+
+#[test]
+fn the_inputs_that_wait_are_bounded() {
+    let mut site = Site::new(20, &Config::default());
+    site.host.slice = 8;
+    let own = site.locators.clone();
+    let lost: [&[Locator]; 4] = [&own[..1], &own, &own[1..], &own[1..]];
+    for input in pairs_left(&site, 0..40).into_iter().chain(pairs_left(&site, 0..5)) {
+        site.host.sweep(input, site.now);
+    }
+    assert_eq!(site.host.sweeps.0.len(), 16);
+    for lost in lost {
+        site.host.handle_router_lost(lost, site.now);
+    }
+    assert_eq!(site.host.sweeps.0.len(), 18, "one for each address");
+    site.host.handle_lost(&own[..1], site.now);
+    assert_eq!(site.host.sweeps.0.len(), 19);
 }
 
 /// The control API shows contexts page by page.

@@ -297,11 +297,26 @@ fn a_change_looks_at_one_slice_of_the_contexts_in_a_turn() {
         a.set_send_timeout(Duration::from_secs(seconds), NOW);
         assert_eq!(sent(&mut a).len(), 64);
     }
-    for expected in [UPDATE_BURST as usize - 64, 0] {
+    for expected in [22, 14] {
         assert_eq!(a.poll_timeout(), Some(NOW));
         a.handle_timeout(NOW);
-        assert_eq!(sent(&mut a).len(), expected);
+        assert_eq!(sent(&mut a).len(), expected, "the last slice, and the rest of the burst");
     }
     a.handle_timeout(NOW + UPDATE_INTERVAL * 50);
     assert_eq!(sent(&mut a).len(), 50);
+}
+
+#[test]
+fn changes_that_come_faster_than_a_walk_ends_are_told_to_all_peers() {
+    let mut a = with_contexts(60);
+    a.slice = 20;
+    let mut told = alloc::collections::BTreeSet::new();
+    for seconds in [20, 30, 40] {
+        a.set_send_timeout(Duration::from_secs(seconds), NOW);
+        told.extend(sent(&mut a).into_iter().filter_map(|transmit| match transmit.via {
+            Via::Current(id) => Some(id),
+            Via::Pair(_) | Via::Reply(..) => None,
+        }));
+    }
+    assert_eq!(told.len(), 60);
 }
