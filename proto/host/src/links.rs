@@ -124,7 +124,7 @@ impl Host {
     //= rfc5534#3.2-1
     pub fn handle_router_lost(&mut self, ifindex: u32, now: Instant) {
         let Some(uplink) = self.routing.view.uplink(ifindex) else { return };
-        let local: Vec<_> = uplink.addresses.iter().map(|own| Locator(own.address)).collect();
+        let local = locators_of(uplink);
         self.shim6.handle_router_lost(&local, now);
         self.plan_effects(now);
         // A socket that found its route before it had a source address keeps the route by that uplink, although the
@@ -530,3 +530,8 @@ impl Host {
 /// Largest number of lost routes whose destinations are compared with all peers. If more are lost, the rules follow
 /// in any case.
 const MAX_LOOKED_UP: usize = 16;
+
+/// Our locators on an uplink.
+pub(crate) fn locators_of(uplink: &Uplink) -> Vec<Locator> {
+    uplink.addresses.iter().map(|own| Locator(own.address)).collect()
+}

@@ -17,6 +17,7 @@ use moorline_types::{ContextId, IlvPair, Instant, Locator, LocatorPair};
 use crate::effect::Effect;
 use crate::health::STEADY;
 use crate::host::Host;
+use crate::links::locators_of;
 
 /// Evidence that an uplink carries nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,8 +224,13 @@ impl Host {
         }
     }
 
-    /// Handles a router that answers Neighbor Unreachability Detection. Returns whether there may be effects.
+    /// Handles a router that answers Neighbor Unreachability Detection. Returns whether there may be effects. On a link
+    /// with several routers the addresses of the uplink may be those of another router.
     pub fn handle_router_found(&mut self, ifindex: u32, now: Instant) -> bool {
+        let uplink = self.routing.view.uplink(ifindex);
+        if let Some(uplink) = uplink.filter(|uplink| uplink.default_routes.len() <= 1) {
+            self.shim6.handle_router_found(&locators_of(uplink));
+        }
         let is_other = self.doubts.handle_router_found(ifindex);
         if is_other {
             self.on_health(now);
