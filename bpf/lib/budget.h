@@ -100,26 +100,33 @@ __noinline int burst_between(const struct pair *pair)
 	return flow->stage == FLOW_ACKNOWLEDGED ? BURST_OF_KNOWN : BURST_BOTH_WAYS;
 }
 
-static __always_inline bool prefix_pays(const struct address *peer, __u64 now)
+/* The budget of the prefix of a peer. */
+static __always_inline volatile __u64 *budget_of_prefix(const struct address *peer)
 {
 	const struct hashing *hashing = hashing_now();
-	__u32 place;
 
 	if (!hashing)
-		return false;
-	place = hash_end(hashing, hash_word(hashing, 0, peer->word[0])) & (CONTEXT_BUDGETS - 1);
-	return budget_take(&prefixes_paid_at[place], PREFIX_INTERVAL, PREFIX_BURST, now);
+		return NULL;
+	return &prefixes_paid_at[hash_end(hashing, hash_word(hashing, 0, peer->word[0])) & (CONTEXT_BUDGETS - 1)];
 }
 
-/* Takes a message from the shared budget. */
+/* Takes a message from the shared budget and from that of its prefix. A message that is dropped takes from neither. Of
+ * processors that take at the same moment, one may not pay for its prefix.
+ */
 static __always_inline bool shared_pays(const struct ip6 *ip6, __u64 now)
 {
 	struct pair pair = { .local = ip6->destination, .peer = ip6->source };
+	volatile __u64 *of_prefix = NULL;
 	int burst = burst_between(&pair);
 
-	if (burst > BURST_OF_STRANGERS && !prefix_pays(&pair.peer, now))
-		burst = BURST_OF_STRANGERS;
-	return budget_take(&shared_paid_at, SHARED_INTERVAL, burst, now);
+	if (burst > BURST_OF_STRANGERS)
+		of_prefix = budget_of_prefix(&pair.peer);
+	if (!of_prefix || !budget_has(of_prefix, PREFIX_INTERVAL, PREFIX_BURST, now))
+		return budget_take(&shared_paid_at, SHARED_INTERVAL, BURST_OF_STRANGERS, now);
+	if (!budget_take(&shared_paid_at, SHARED_INTERVAL, burst, now))
+		return false;
+	budget_take(of_prefix, PREFIX_INTERVAL, PREFIX_BURST, now);
+	return true;
 }
 
 /* Takes a message for the core from its budget. Returns the action for the packet. Not static, so that it has a
@@ -142,10 +149,13 @@ static __always_inline int unknown_in(const struct ip6 *ip6)
 {
 	__u64 now = clock_about();
 
-	if (!uplink_of(&ip6->destination) || (budget_take(&unknown_paid_at, UNKNOWN_INTERVAL, UNKNOWN_BURST, now) &&
-					      budget_take(&shared_paid_at, SHARED_INTERVAL, BURST_BOTH_WAYS, now)))
+	if (!uplink_of(&ip6->destination))
 		return TC_ACT_UNSPEC;
-	return drop(DROP_RATE_LIMITED);
+	if (!budget_has(&unknown_paid_at, UNKNOWN_INTERVAL, UNKNOWN_BURST, now) ||
+	    !budget_take(&shared_paid_at, SHARED_INTERVAL, BURST_BOTH_WAYS, now))
+		return drop(DROP_RATE_LIMITED);
+	budget_take(&unknown_paid_at, UNKNOWN_INTERVAL, UNKNOWN_BURST, now);
+	return TC_ACT_UNSPEC;
 }
 
 /* Whether a packet with extension headers is, or may be, a message for the core: the kernel gives the raw

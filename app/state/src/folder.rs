@@ -1,29 +1,32 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::path::{Path, PathBuf};
 use std::process;
 
 use anyhow::Context as _;
 use moorline_addr::{Outlives, write_private};
+use rustix::process::geteuid;
 
 /// A folder with files that only their user can read.
 #[derive(Clone, Debug)]
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// Opens a folder. If the folder does not exist, it is made with the mode 0700. If it exists and is empty or of an earlier
-    /// run, it gets that mode.
+    /// Opens a folder. If the folder does not exist, it is made with the mode 0700. If it exists and is empty, or is of an
+    /// earlier run and only its user could write to it, it gets that mode.
     ///
     /// # Errors
-    /// The folder cannot be made, or other users have access to it and it holds files of others.
+    /// The folder cannot be made, it belongs to another user, or other users have access to it and it may hold files of others.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let mut builder = fs::DirBuilder::new();
         builder
             .recursive(true)
             .mode(PRIVATE)
             .create(path)
-            .and_then(|()| close(path))
+            .and_then(|()| close(path, geteuid().as_raw()))
             .with_context(|| format!("state directory {}", path.display()))?;
         Ok(Self(path.to_owned()))
     }
@@ -102,24 +105,60 @@ impl Folder {
     }
 }
 
-/// Takes the access of other users to a folder away.
-fn close(path: &Path) -> io::Result<()> {
-    let mode = fs::metadata(path)?.permissions().mode() & 0o7777;
-    if mode & 0o077 == 0 {
+/// Takes the access of other users than `user` to a folder away.
+fn close(path: &Path, user: u32) -> io::Result<()> {
+    let folder = fs::metadata(path)?;
+    belongs(&folder, "it", user)?;
+    let lock = match fs::symlink_metadata(path.join(LOCK)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+        lock => Some(lock?),
+    };
+    lock.as_ref().map_or(Ok(()), |lock| belongs(lock, LOCK, user))?;
+    let mode = folder.mode() & 0o7777;
+    if mode & OF_OTHERS == 0 {
         return Ok(());
     }
-    // A folder such as /tmp or /var is not for one program alone.
-    let is_ours = path.join(LOCK).exists() || fs::read_dir(path)?.next().is_none();
-    if !is_ours || mode & STICKY != 0 {
-        return Err(io::Error::other(format!(
-            "other users have access to it (mode {mode:04o}), and it holds other files: name an empty directory, or set its mode to 0700"
-        )));
+    let refused = |reason: &str| {
+        let remedy = "name an empty directory, or set its mode to 0700";
+        Err(io::Error::other(format!(
+            "other users have access to it (mode {mode:04o}), and {reason}: {remedy}"
+        )))
+    };
+    // A folder such as /tmp is not for one program alone.
+    if mode & STICKY != 0 {
+        return refused("its sticky bit says that they share it");
     }
-    fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE))
+    let is_empty = || fs::read_dir(path).map(|mut files| files.next().is_none());
+    let is_writable = mode & WRITE_OF_OTHERS != 0;
+    if !is_empty()? && is_writable {
+        return refused("its files may be theirs");
+    }
+    if !is_empty()? && lock.is_none() {
+        return refused("it holds other files");
+    }
+    fs::set_permissions(path, fs::Permissions::from_mode(PRIVATE))?;
+    // Other users may have made files until now.
+    if is_writable && !is_empty()? {
+        return refused("files have just come in");
+    }
+    Ok(())
+}
+
+/// Refuses what belongs to another user.
+fn belongs(file: &fs::Metadata, name: &str, user: u32) -> io::Result<()> {
+    match file.uid() {
+        uid if uid == user => Ok(()),
+        uid => Err(io::Error::other(format!(
+            "{name} belongs to the user with number {uid}, and this process runs as number {user}"
+        ))),
+    }
 }
 
 /// Mode of a folder for its user alone.
 const PRIVATE: u32 = 0o700;
+/// Mode bits of the access of other users, and of their right to make files.
+const OF_OTHERS: u32 = 0o077;
+const WRITE_OF_OTHERS: u32 = 0o022;
 /// Mode bit of folders that users share (`chmod(2)`).
 const STICKY: u32 = 0o1000;
 
@@ -144,7 +183,7 @@ mod tests {
         let path = outer.path().join("state");
         Folder::open(&path).expect("made");
         assert_eq!(mode(&path), 0o700);
-        for (file, open) in [(None, 0o755), (Some(LOCK), 0o770), (Some(LOCK), 0o701)] {
+        for (file, open) in [(None, 0o777), (Some(LOCK), 0o750), (Some(LOCK), 0o701)] {
             set_mode(&path, open);
             file.into_iter().for_each(|file| fs::write(path.join(file), "").expect("a file"));
             Folder::open(&path).expect("empty, or of an earlier run");
@@ -166,5 +205,45 @@ mod tests {
         assert_eq!(mode(outer.path()), 0o1777);
         set_mode(outer.path(), 0o700);
         Folder::open(outer.path()).expect("private");
+    }
+
+    /// Who may write to a folder can make the file that an earlier run leaves, and others.
+    #[test]
+    fn a_folder_that_others_may_write_to_is_refused_unless_it_is_empty() {
+        let outer = tempfile::tempdir().expect("a folder");
+        fs::write(outer.path().join(LOCK), "").expect("a file");
+        for open in [0o770, 0o702] {
+            set_mode(outer.path(), open);
+            let error = Folder::open(outer.path()).expect_err("of others");
+            assert!(format!("{error:#}").contains("may be theirs"), "{error:#}");
+            assert_eq!(mode(outer.path()), open);
+        }
+        fs::remove_file(outer.path().join(LOCK)).expect("ours");
+        set_mode(outer.path(), 0o1777);
+        let error = Folder::open(outer.path()).expect_err("users share it");
+        assert!(format!("{error:#}").contains("sticky"), "{error:#}");
+    }
+
+    #[test]
+    fn a_folder_of_another_user_is_refused_whatever_its_mode() {
+        let outer = tempfile::tempdir().expect("a folder");
+        let (us, another) = (geteuid().as_raw(), geteuid().as_raw() + 1);
+        for open in [0o700, 0o755] {
+            set_mode(outer.path(), open);
+            let error = close(outer.path(), another).expect_err("of another user");
+            assert!(error.to_string().starts_with("it belongs"), "{error}");
+            assert_eq!(mode(outer.path()), open);
+        }
+        let lock = outer.path().join(LOCK);
+        fs::write(&lock, "").expect("a file");
+        let lock = fs::metadata(&lock).expect("there");
+        belongs(&lock, LOCK, another).expect_err("of another user");
+        close(outer.path(), us).expect("ours");
+        // Only root may give a file away.
+        if us == 0 {
+            std::os::unix::fs::chown(outer.path().join(LOCK), Some(another), None).expect("root");
+            let error = close(outer.path(), us).expect_err("the lock is of another user");
+            assert!(error.to_string().starts_with(LOCK), "{error}");
+        }
     }
 }

@@ -43,13 +43,6 @@ static __always_inline __u32 look_place(__u64 upper, __u64 lower)
 	return sum >> (64 - LOOK_BITS);
 }
 
-static __always_inline bool share_has(const struct share *share, __u64 now)
-{
-	__s64 most = LOOKS_RENEWED / share->looks * (share->looks - 1);
-
-	return (__s64)(*share->paid_at - now) <= most;
-}
-
 /* Takes a look from the shares of this address, if all of them allow it. Not static, so that it has a stack of its own
  * and the verifier checks it once.
  */
@@ -71,7 +64,7 @@ __noinline int take_look(const struct address *from)
 	};
 
 	for (int i = 0; i < 5; i++)
-		if (!share_has(&shares[i], now))
+		if (!budget_has(shares[i].paid_at, LOOKS_RENEWED / shares[i].looks, shares[i].looks, now))
 			return 0;
 	/* Of processors that look at the same moment, one may pay no share. */
 	for (int i = 0; i < 5; i++)

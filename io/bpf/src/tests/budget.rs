@@ -222,6 +222,29 @@ fn a_flood_of_payload_with_made_up_tags_leaves_strangers_their_budget() {
     assert_eq!(both.passed(&i2bis, 100), 100);
 }
 
+/// A message that the shared budget has no room for leaves the budgets of its prefix and of unknown tags whole.
+#[test]
+fn a_dropped_message_takes_from_no_budget() {
+    if !can_run("a_dropped_message_takes_from_no_budget") {
+        return;
+    }
+    let mut both = Both::new();
+    let peers: Vec<_> = (1..=6).map(|n| format!("2001:db8:c:{n}::1")).collect();
+    peers.iter().for_each(|peer| both.send(&payload([LOCAL, peer], 17, &[0; 16])));
+    let i1 = |source: &str| message(&[], source, 1, 0);
+    let unknown = message(&[], STRANGER, 0x80, 5);
+    assert_eq!(both.passed(&i1(STRANGER), 1000), 1000);
+    for peer in &peers[..5] {
+        assert_eq!(both.passed(&i1(peer), 100), 100);
+    }
+    assert_eq!(both.passed(&i1(&peers[5]), 200), 0);
+    assert_eq!(both.passed(&unknown, 500), 0);
+    // The shared budget has room for 500 more, and those of the prefix and of unknown tags gain 3 and 125.
+    both.pass(500 * 62_500);
+    assert_eq!(both.passed(&i1(&peers[5]), 200), 100);
+    assert_eq!(both.passed(&unknown, 500), 400);
+}
+
 #[test]
 fn both_planes_take_the_same_of_random_messages() {
     if !can_run("both_planes_take_the_same_of_random_messages") {
