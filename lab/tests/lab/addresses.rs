@@ -410,7 +410,7 @@ fn a_full_disk_is_told_in_a_sentence_and_nothing_is_left_half_written() {
     let Some(lab) = two_by_two_open("full disk", &[]) else { return };
     let state = state_directory(&lab, "a").unwrap();
     fs::create_dir(&state).unwrap();
-    let size = Some(c"size=64k");
+    let size = Some(c"size=64k,mode=700");
     rustix::mount::mount("tmpfs", &state, "tmpfs", MountFlags::empty(), size).unwrap();
     let filler = state.join("filler");
     let error = fs::write(&filler, [0; 128 * 1024]).unwrap_err();

@@ -306,7 +306,7 @@ struct SmallDisk(PathBuf);
 impl SmallDisk {
     fn mount(place: PathBuf) -> Self {
         fs::create_dir_all(&place).unwrap();
-        mount("tmpfs", &place, "tmpfs", MountFlags::empty(), Some(c"size=1m")).unwrap();
+        mount("tmpfs", &place, "tmpfs", MountFlags::empty(), Some(c"size=1m,mode=700")).unwrap();
         Self(place)
     }
 
