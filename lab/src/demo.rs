@@ -25,7 +25,7 @@ use crate::{interrupt, preflight};
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(about = None, long_about = None)]
 pub struct DemoOptions {
-    /// What keeps the connections alive when their ISP dies silently: shim6 or ilnp.
+    /// Protocol that keeps the connections alive when their ISP dies silently: shim6 or ilnp.
     #[arg(long, value_name = "PROTOCOL", default_value_t = Protocol::Shim6)]
     pub protocol: Protocol,
     /// Silence that counts as failure (RFC 5534: Send Timeout); of no account for ilnp.

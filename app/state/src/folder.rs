@@ -207,7 +207,7 @@ mod tests {
         Folder::open(outer.path()).expect("private");
     }
 
-    /// Who may write to a folder can make the file that an earlier run leaves, and others.
+    /// Users with the right to write to a folder can make the file that an earlier run leaves, and any other file.
     #[test]
     fn a_folder_that_others_may_write_to_is_refused_unless_it_is_empty() {
         let outer = tempfile::tempdir().expect("a folder");

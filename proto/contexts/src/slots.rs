@@ -40,7 +40,7 @@ impl Slots {
         self.slots.len()
     }
 
-    /// Those of these slots that are in use.
+    /// Contexts in these slots.
     pub(crate) fn slice(&self, slots: Range<u32>) -> Vec<ContextId> {
         let taken = slots.clone().zip(self.slots.iter_from(slots.start));
         taken.filter(|(_, slot)| slot.is_some()).map(|(slot, _)| ContextId(slot)).collect()

@@ -92,7 +92,7 @@ impl Contexts {
         self.sweeps.0.front().map(|sweep| sweep.began)
     }
 
-    /// Gives an input to a slice. What is left of the sweep waits.
+    /// Gives an input to a slice. The rest of the sweep waits.
     fn sweep_slice(&mut self, mut sweep: Sweep, now: Instant) {
         for id in self.active.slice(sweep.round.take(self.slice)) {
             self.give(id, &sweep.input, now);

@@ -307,7 +307,7 @@ impl Session {
     fn owe_update(&mut self) -> bool {
         let is_confirmed = !matches!(self.opening, Opening::Confirming(_));
         if is_confirmed {
-            // What is under way names other locators.
+            // The Locator Update under way names other locators.
             (self.owes_update, self.advertisement) = (true, None);
         }
         is_confirmed

@@ -22,7 +22,7 @@ pub(crate) struct Pace {
     turns: usize,
 }
 
-/// What a session waits for.
+/// The message that a session waits to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
     /// A Locator Update with our present locators.

@@ -87,27 +87,74 @@ fn an_exploration_in_vain_ends_on_the_ulids_if_they_answer_as_well() {
     }
 }
 
+/// Firewalls that drop protocol 140 pass it by another pair than the ULIDs. Returns the host that has heard an answer there,
+/// and waits for one by the ULIDs.
+fn waiting(seed: u8) -> (Net, usize) {
+    let mut net = settled(seed, false);
+    filter(&mut net, [true; 2]);
+    net.run_for(ms(40_000));
+    net.passes_140 = Box::new(|pair| [ab(2, 2), ba(2, 2)].contains(&pair));
+    let waiting = |net: &Net| {
+        let waits = |host: &usize| {
+            let exploration = net.hosts[*host].machine.exploration.as_deref();
+            exploration.is_some_and(|one| one.rival.is_some())
+        };
+        [0, 1].into_iter().find(waits)
+    };
+    net.run_until(ms(60_000), |net| waiting(net).is_some()).expect("another pair answers");
+    assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+    let host = waiting(&net).unwrap();
+    (net, host)
+}
+
 /// The host learns that its end of the ULIDs has failed while it waits for their answer.
 #[test]
 fn payload_that_waits_for_the_ulids_leaves_them_with_their_link() {
     for seed in 0..16 {
-        let mut net = settled(seed, false);
-        filter(&mut net, [true; 2]);
-        net.run_for(ms(40_000));
-        net.passes_140 = Box::new(|pair| [ab(2, 2), ba(2, 2)].contains(&pair));
-        let waiting = |net: &Net| {
-            let waits = |host: &usize| {
-                let exploration = net.hosts[*host].machine.exploration.as_deref();
-                exploration.is_some_and(|one| one.rival.is_some())
-            };
-            [0, 1].into_iter().find(waits)
-        };
-        net.run_until(ms(60_000), |net| waiting(net).is_some()).expect("another pair answers");
-        let (host, now) = (waiting(&net).unwrap(), net.now);
-        assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+        let (mut net, host) = waiting(seed);
+        let now = net.now;
         net.hosts[host].machine.handle_local_failure(now);
         assert_eq!(net.pairs()[host], [ab(2, 2), ba(2, 2)][host], "{seed}");
     }
+}
+
+/// An exploration that ends by another message than an answer of the ULIDs leaves no payload there.
+#[test]
+fn an_exploration_that_ends_before_the_ulids_have_answered_takes_the_pair_that_has() {
+    for seed in 0..16 {
+        let (mut net, host) = waiting(seed);
+        let now = net.now;
+        let machine = &mut net.hosts[host].machine;
+        machine.step(Input::ProbeOperational, Cause::ProbeOperational, None, now);
+        assert_eq!(machine.state(), State::Operational, "{seed}");
+        assert_eq!(net.pairs()[host], [ab(2, 2), ba(2, 2)][host], "{seed}");
+    }
+}
+
+/// The peer's next probe reports one of this host's probes by another pair, because the answer is still on its way. The host
+/// asks the ULIDs before payload leaves them.
+#[test]
+fn ulids_that_have_just_answered_are_asked_before_payload_leaves_them() {
+    let mut settled_anew = 0;
+    for seed in 0..16 {
+        let mut net = settled(seed, true);
+        net.route = Box::new(|pair| ![ab(1, 1), ba(1, 1)].contains(&pair));
+        net.run_for(ms(20_000));
+        net.route = Box::new(|_| false);
+        net.run_for(ms(20_000) + ms(500) * seed.into());
+        net.route = Box::new(|_| true);
+        let is_settled = |net: &Net| net.hosts[0].machine.state() == State::Operational;
+        net.run_until(ms(20_000), is_settled).expect("an answer");
+        let now = net.now;
+        let machine = &mut net.hosts[0].machine;
+        // No check has gone by the ULIDs since payload is back there.
+        if machine.is_unmoved() && !machine.has_current_answered() {
+            settled_anew += 1;
+            assert!(!machine.follow(ab(2, 2), Cause::ProbeInboundOk, now), "{seed}");
+            assert_eq!(net.pairs()[0], ab(1, 1), "{seed}");
+        }
+    }
+    assert!(settled_anew > 0);
 }
 
 /// The ISP of host 0 fails while a firewall drops what host 1 says by protocol 140.
