@@ -48,7 +48,7 @@ impl Contexts {
         self.steering.rtt_of(pair)
     }
 
-    /// Contexts whose peers have shown that they know checks: `first`, and those in [`LOOKED_AT`] slices. In a larger
+    /// Contexts whose peers have shown that they know checks: `first`, and those in `LOOKED_AT` slices. In a larger
     /// table, calls look at the slots in turn.
     #[must_use]
     pub fn witnesses(&mut self, first: Option<ContextId>) -> Vec<Witness> {

@@ -22,6 +22,8 @@ pub(super) struct Entry {
     pub(super) is_router: bool,
     /// Whether the neighbor has ever answered a solicitation, or an upper layer has confirmed that packets reach it.
     pub(super) is_proven: bool,
+    /// Whether the link-layer address has changed since the neighbor last answered a solicitation.
+    pub(super) is_changed: bool,
     /// Whether the host has the neighbor as a router.
     pub(super) is_kept: bool,
     /// Time at which the entry was made.
@@ -93,6 +95,7 @@ impl Entry {
             link,
             is_router,
             is_proven: false,
+            is_changed: false,
             is_kept: false,
             created,
             used: None,
@@ -217,6 +220,7 @@ impl Entry {
             // reachability state MUST be set to STALE".
             Link::Known { mac: cached, .. } => {
                 *cached = mac;
+                self.is_changed = true;
                 self.enter(Reach::Stale, None);
             }
         }
@@ -233,6 +237,7 @@ impl Entry {
         context: &mut Context<'_>,
     ) -> Result<(), Drop> {
         let fresh = advertisement.is_solicited.then(|| self.answered(context));
+        let is_answer = advertisement.is_solicited && self.is_asked(context);
         match &mut self.link {
             Link::Incomplete { queue, .. } => {
                 // RFC 4861 s7.2.5: without the option, "the receiving node SHOULD silently discard" the advertisement.
@@ -253,6 +258,7 @@ impl Entry {
                     return Ok(());
                 }
                 *cached = other.unwrap_or(*cached);
+                self.is_changed = !is_answer && (self.is_changed || other.is_some());
                 // RFC 4861 s7.2.5 II: REACHABLE if solicited, else STALE if the address is another one.
                 if let Some(reach) = fresh.or(other.map(|_| Reach::Stale)) {
                     self.enter(reach, None);
@@ -269,11 +275,15 @@ impl Entry {
     /// have made that one up, with a false link-layer address, and routers can set a Reachable Time of an hour. So it holds
     /// for [`REACHABLE_TIME`] at most.
     fn answered(&self, context: &mut Context<'_>) -> Reach {
-        let retrans = context.times.retrans();
-        let is_asked = self.solicited.is_some_and(|at| context.now.since(at) <= retrans);
         let time = context.times.reachable(context.now);
-        let time = if is_asked { time } else { time.min(REACHABLE_TIME) };
+        let time = if self.is_asked(context) { time } else { time.min(REACHABLE_TIME) };
         Reach::Reachable { until: context.now + time }
+    }
+
+    /// Whether the host has sent a solicitation in the last Retrans Timer.
+    fn is_asked(&self, context: &Context<'_>) -> bool {
+        let retrans = context.times.retrans();
+        self.solicited.is_some_and(|at| context.now.since(at) <= retrans)
     }
 
     //= rfc4861#7.2.5-8 rfc4861#7.2.5-9 rfc4861#7.3.3-5
@@ -284,11 +294,12 @@ impl Entry {
         self.is_router = is_router;
     }
 
-    /// Takes the word of an upper layer that packets arrive.
+    /// Takes the word of an upper layer that packets arrive. The packets may have left for a link-layer address that a
+    /// stranger has replaced since, so after a change a solicitation decides.
     //= rfc4861#7.3.1-1
     pub(super) fn on_progress(&mut self, context: &mut Context<'_>) {
         // RFC 4861 s7.3.3: "upper-layer advice has no effect on entries in the INCOMPLETE state".
-        if !self.is_incomplete() {
+        if !self.is_incomplete() && !self.is_changed {
             self.is_proven = true;
             self.enter(reachable(context), None);
         }

@@ -143,6 +143,24 @@ fn an_answer_that_nobody_has_asked_for_holds_for_seconds_and_another_one_for_the
     }
 }
 
+/// Acknowledgements of segments that left before the change are still on their way.
+#[test]
+fn an_upper_layer_confirms_no_link_layer_address_that_has_just_changed() {
+    let mut neighbors = in_state(State::Reachable);
+    neighbors
+        .handle_advertisement(&advertisement(PEER, "O"), Some(OTHER_MAC), at(0))
+        .expect("taken");
+    neighbors.confirm(PEER, at(0));
+    assert_eq!(state(&neighbors, at(0)), Some(State::Stale));
+    neighbors.send(PEER, packet(1), at(0)).expect("an entry");
+    run(&mut neighbors, at(5));
+    assert_eq!(state(&neighbors, at(5)), Some(State::Probe));
+    neighbors.handle_advertisement(&advertisement(PEER, "SO"), Some(MAC), at(5)).expect("taken");
+    assert_eq!(state(&neighbors, at(5)), Some(State::Reachable));
+    neighbors.confirm(PEER, at(20));
+    assert_eq!(state(&neighbors, at(34)), Some(State::Reachable), "confirmed");
+}
+
 /// RFC 4861 s6.3.6: a host does not go back to a router that does not answer, because its entry is gone.
 #[test]
 fn a_router_that_does_not_tell_its_address_stays_known_as_unreachable() {
