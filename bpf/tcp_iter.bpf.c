@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lists the TCP sockets between pairs of ULIDs that wait for a retransmission timer. The program is an object
- * of its own: if a kernel cannot load it, nothing else is missing.
+/* Lists the TCP sockets between pairs of ULIDs that wait for a timer, and has those send that have nothing in flight.
+ * The program is an object of its own: if a kernel cannot load it, nothing else is missing.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -49,6 +49,7 @@ struct tcp_sock {
 	struct inet_connection_sock inet_conn;
 	__u32 snd_una;
 	__u32 snd_nxt;
+	__u32 write_seq;
 };
 
 struct tcp6_sock {
@@ -77,6 +78,12 @@ enum {
 	TCP_CLOSING = 11,
 };
 
+/* include/uapi/linux/in.h and include/uapi/linux/tcp.h */
+enum {
+	SOL_TCP = 6,
+	TCP_NODELAY = 1,
+};
+
 /* include/net/inet_sock.h, since Linux 6.7. The enum has no name, so libbpf cannot find it at load time. */
 enum {
 	INET_FLAGS_RECVERR6 = 26,
@@ -88,11 +95,13 @@ struct stalled {
 	/* Host order. */
 	__u16 local_port;
 	__u16 peer_port;
-	/* Sequence numbers: the oldest octet without an acknowledgement, and the next octet to send. */
+	/* Sequence numbers: the oldest octet without an acknowledgement, and the next octet to send. They are equal if
+	 * the program has had the socket send.
+	 */
 	__u32 snd_una;
 	__u32 snd_nxt;
 	__u8 retransmits;
-	/* Number of times that the retransmission timer has been doubled. */
+	/* Number of times that the timer has been doubled. */
 	__u8 backoff;
 	__u8 state;
 	__u8 zero;
@@ -125,6 +134,22 @@ static __always_inline int wants_errors(const struct inet_sock *inet)
 	return inet->inet_flags >> INET_FLAGS_RECVERR6 & 1;
 }
 
+/* Has a socket send what it has not sent. While the host had no route, nothing of it left, so it is not in flight:
+ * the socket waits for the timer of window probes (RFC 9293 s3.8.6.1), for which RFC 6069 has no notice. The kernel
+ * sends when TCP_NODELAY is set, as far as the window of the peer lets it. The kernel holds the lock of the socket.
+ */
+static __always_inline void send_now(struct sock_common *socket)
+{
+	int before = 0;
+	int on = 1;
+
+	if (bpf_getsockopt(socket, SOL_TCP, TCP_NODELAY, &before, sizeof(before)))
+		return;
+	bpf_setsockopt(socket, SOL_TCP, TCP_NODELAY, &on, sizeof(on));
+	if (!before)
+		bpf_setsockopt(socket, SOL_TCP, TCP_NODELAY, &before, sizeof(before));
+}
+
 SEC("iter/tcp")
 int stalled_sockets(struct bpf_iter__tcp *ctx)
 {
@@ -145,11 +170,17 @@ int stalled_sockets(struct bpf_iter__tcp *ctx)
 		.backoff = connection->icsk_backoff,
 		.state = common->skc_state,
 	};
-	if (!may_wait(out.state) || out.snd_una == out.snd_nxt)
+	int is_in_flight = out.snd_una != out.snd_nxt;
+	int is_unsent = !is_in_flight && out.backoff && socket->tcp.write_seq != out.snd_nxt;
+	if (!may_wait(out.state) || (!is_in_flight && !is_unsent))
 		return 0;
 	bpf_probe_read_kernel(&out.ulids.local, sizeof(out.ulids.local), &common->skc_v6_rcv_saddr);
 	bpf_probe_read_kernel(&out.ulids.peer, sizeof(out.ulids.peer), &common->skc_v6_daddr);
-	if (!bpf_map_lookup_elem(&wanted, &out.ulids) || wants_errors(&connection->icsk_inet))
+	if (!bpf_map_lookup_elem(&wanted, &out.ulids))
+		return 0;
+	if (is_unsent)
+		send_now(common);
+	else if (wants_errors(&connection->icsk_inet))
 		return 0;
 	bpf_seq_write(ctx->meta->seq, &out, sizeof(out));
 	return 0;

@@ -12,7 +12,7 @@ use crate::clock;
 ///
 /// A pass lists the waiting sockets between moved ULIDs. For each doubling of its timer a socket gets a notice. Further passes
 /// follow at growing intervals, for sockets that were busy and for segments lost before the peer had moved, too. The passes end
-/// when all sockets have an acknowledgement, or after [`LAST`].
+/// when all sockets have an acknowledgement, or after [`LAST`]. Each pass also has sockets send that could not send before.
 #[derive(Default)]
 pub(crate) struct Notices {
     means: Option<Means>,
@@ -105,7 +105,7 @@ impl Notices {
             tracing::warn!(%error, "no notices to TCP");
             Vec::new()
         });
-        let is_waiting = |socket: &&StalledSocket| socket.retransmits > 0;
+        let is_waiting = |socket: &&StalledSocket| socket.retransmits > 0 || socket.is_unsent();
         let waiting: BTreeSet<_> =
             stalled.iter().filter(is_waiting).map(|socket| socket.ulids).collect();
         let mut smaller = BTreeMap::new();
@@ -119,7 +119,10 @@ impl Notices {
         });
         tracing::debug!(sockets = stalled.len(), pairs = self.pairs.len(), "TCP waits");
         let told = stalled.into_iter().map(|socket| (socket, smaller.get(&socket.ulids).copied()));
-        self.queue = told.filter(|(socket, mtu)| socket.backoff > 0 || mtu.is_some()).collect();
+        let is_to_tell = |socket: &StalledSocket, mtu: Option<u32>| {
+            !socket.is_unsent() && (socket.backoff > 0 || mtu.is_some())
+        };
+        self.queue = told.filter(|(socket, mtu)| is_to_tell(socket, *mtu)).collect();
     }
 }
 

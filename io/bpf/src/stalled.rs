@@ -10,17 +10,18 @@ use crate::plain::Plain as _;
 use crate::skel::{self, tcp_iter, types};
 use crate::tables::Table;
 
-/// Lists the TCP sockets between watched ULIDs that wait for an acknowledgement.
+/// Lists the TCP sockets between watched ULIDs that wait for an acknowledgement, or for a path to send by.
 ///
 /// A `bpf_iter` program looks through the sockets in the network namespace of the caller of [`StalledSockets::list`].
 /// It leaves out sockets that have asked for ICMPv6 errors (`IPV6_RECVERR`) and sockets that are not connected yet:
-/// these would take a notice for a failure.
+/// these would take a notice for a failure. A socket that has data to send, has nothing in flight, and has doubled its timer could not
+/// send, for example because the host had no route. The program has such a socket send as it lists it.
 pub struct StalledSockets {
     link: Link,
     wanted: Table<types::pair, u8>,
 }
 
-/// A socket that has sent data and has had no answer so far.
+/// A socket that has sent data and has had no answer so far, or that could not send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StalledSocket {
     /// Addresses of the socket.
@@ -37,6 +38,14 @@ pub struct StalledSocket {
     pub retransmits: u8,
     /// Number of doublings of the timer since then that were not taken back.
     pub backoff: u8,
+}
+
+impl StalledSocket {
+    /// Whether the socket had nothing in flight, so that it was made to send.
+    #[must_use]
+    pub const fn is_unsent(&self) -> bool {
+        self.snd_una == self.snd_nxt
+    }
 }
 
 impl StalledSockets {

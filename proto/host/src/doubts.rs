@@ -5,7 +5,7 @@
 //! questions go to the same address, so a peer whose own ISP has failed answers by neither uplink and shows nothing.
 //! Peers in one network of 48 bits count as one peer, so one peer alone cannot make the host leave an uplink. While
 //! the uplink fails, the host goes on asking the peers, one after another. The uplink is used again when peers have
-//! answered by it for a while, which doubles with each failure. Then the host *watches* it for a while: no context may
+//! answered by it for a while, which doubles with each failure; if no other uplink works, an answer is enough. Then the host *watches* it for a while: no context may
 //! use the uplink yet, so no context would notice another failure.
 //!
 //! A doubt that comes while the host asks, or within [`QUIET`] after a doubt, waits: an answer to an earlier question
@@ -55,6 +55,13 @@ impl Doubts {
     pub(crate) fn failing(&self) -> BTreeSet<u32> {
         let failing = self.uplinks.iter().filter(|(_, uplink)| uplink.is_failing());
         failing.map(|(ifindex, _)| *ifindex).chain(self.lost.keys().copied()).collect()
+    }
+
+    /// Uplinks that have failed and by which peers answer again, not for long enough yet.
+    pub(crate) fn answering_again(&self) -> BTreeSet<u32> {
+        let answering = self.uplinks.iter().filter(|(_, uplink)| uplink.answers_again());
+        let answering = answering.map(|(ifindex, _)| *ifindex);
+        answering.filter(|ifindex| !self.has_lost_router(*ifindex)).collect()
     }
 
     pub(crate) fn has_lost_router(&self, ifindex: u32) -> bool {
@@ -137,13 +144,13 @@ impl Doubts {
     }
 
     /// Asks the targets that are due with `ask`, which says whether a check has left. Returns whether the failing
-    /// uplinks have changed.
+    /// uplinks have changed, or those that answer again.
     pub(crate) fn handle_timeout(
         &mut self,
         mut ask: impl FnMut(ContextId, LocatorPair) -> bool,
         now: Instant,
     ) -> bool {
-        let before = self.failing();
+        let before = self.judged();
         self.lost.retain(|_, until| *until > now);
         for uplink in self.uplinks.values_mut() {
             if uplink.next_turn().is_some_and(|at| at <= now) {
@@ -151,16 +158,21 @@ impl Doubts {
                 uplink.ask(&mut ask, now);
             }
         }
-        self.failing() != before
+        self.judged() != before
     }
 
-    /// Takes the answer of a peer. Returns whether the failing uplinks have changed.
+    /// Takes the answer of a peer. Returns whether the failing uplinks have changed, or those that answer again.
     pub(crate) fn handle_reply(&mut self, reply: Reply, now: Instant) -> bool {
-        let before = self.failing();
+        let before = self.judged();
         for uplink in self.uplinks.values_mut() {
             uplink.handle_reply(reply, now);
         }
-        self.failing() != before
+        self.judged() != before
+    }
+
+    /// Uplinks that carry nothing, and those of them that may be better than others that carry nothing.
+    fn judged(&self) -> [BTreeSet<u32>; 2] {
+        [self.failing(), self.answering_again()]
     }
 }
 

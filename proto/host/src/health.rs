@@ -4,7 +4,7 @@
 //! An uplink fails if [`LOST`] requests in a row get no answer, while another uplink gets answers to requests of the
 //! same time. So the hosts themselves have not failed. After the first loss the requests follow each other quickly,
 //! and a failure shows within a second. A lossy link rarely loses so many in a row. Before an uplink is used again,
-//! it has to answer for a while, which doubles with each failure.
+//! it has to answer for a while, which doubles with each failure. If no other uplink works, an answer is enough.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -88,13 +88,17 @@ impl Health {
     }
 
     /// Uplinks that carry nothing. Empty if no other uplink gets answers: then the hosts may have failed, and no
-    /// uplink is better. An uplink whose first answers are not due yet is better than one that fails.
+    /// uplink is better. An uplink whose first answers are not due yet is better than one that fails, and so is one that
+    /// has failed and answers again.
     pub(crate) fn failing(&self) -> BTreeSet<u32> {
         let works = |asked: &Asked| asked.failing.is_none() && asked.waiting.len() < MOST_WAITING;
-        if !self.uplinks.values().any(works) {
+        let has_working = self.uplinks.values().any(works);
+        if !has_working && !self.uplinks.values().any(Asked::answers_again) {
             return BTreeSet::new();
         }
-        let all = self.uplinks.iter().filter(|(_, asked)| asked.failing.is_some());
+        let fails =
+            |asked: &Asked| asked.failing.is_some() && (has_working || !asked.answers_again());
+        let all = self.uplinks.iter().filter(|(_, asked)| fails(asked));
         all.map(|(ifindex, _)| *ifindex).collect()
     }
 
@@ -105,7 +109,8 @@ impl Health {
     /// Asks the hosts that are due. Returns the requests to send, and whether the failing uplinks have changed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> (Vec<Effect>, bool) {
         let before = self.failing();
-        let working = self.uplinks.iter().filter(|(_, asked)| asked.failing.is_none());
+        let answers = |asked: &Asked| asked.failing.is_none() || asked.answers_again();
+        let working = self.uplinks.iter().filter(|(_, asked)| answers(asked));
         let working: Vec<_> =
             working.filter_map(|(ifindex, asked)| Some((*ifindex, asked.answered?))).collect();
         let mut effects = Vec::new();
@@ -172,6 +177,11 @@ impl Asked {
             failures: 0,
             failed_at: None,
         }
+    }
+
+    /// Whether the uplink has failed and gets answers again, not for long enough yet.
+    fn answers_again(&self) -> bool {
+        self.failing.is_some_and(|failing| failing.good_since.is_some())
     }
 
     fn due(&self) -> Duration {

@@ -36,7 +36,7 @@ impl Host {
     /// Peers that can be asked about an uplink: the peer of context `first`, then others that take turns. Peers with
     /// locators in a common network count as one.
     fn targets(&mut self, ifindex: u32, first: Option<ContextId>, now: Instant) -> Vec<Target> {
-        let failing = self.failing_uplinks();
+        let failing = &self.failing_uplinks() - &self.doubts.answering_again();
         let mut targets = Vec::new();
         let mut peer = 0;
         for id in self.peers_in_turn(first, now) {

@@ -136,7 +136,7 @@ impl PathMonitor {
             let due = if trial.knows_better() { trial.due } else { trial.end };
             (trial.next.unwrap_or(due).min(due), Timer::Trial)
         });
-        let deferred = self.deferred().map(|_| (self.quiet_until(), Timer::Trial));
+        let deferred = self.deferred().map(|one| (self.quiet_until(one.hint), Timer::Trial));
         let asked = self.flight.as_ref().and_then(|flight| flight.asked);
         let answer = asked.map(|asked| (asked.due, Timer::Answer));
         let comparison = self.comparison().map(|comparison| (comparison.next, Timer::Comparison));
@@ -219,9 +219,9 @@ impl PathMonitor {
         self.past.get_or_insert_with(|| Box::new(Past::new(current)))
     }
 
-    /// The machine acts on no suspicion before this time.
-    pub(crate) fn quiet_until(&self) -> Instant {
-        self.past().map_or(Instant::ZERO, |past| past.quiet_until)
+    /// The machine acts on no suspicion of this kind before this time.
+    pub(crate) fn quiet_until(&self, hint: FailureHint) -> Instant {
+        self.past().map_or(Instant::ZERO, |past| past.quiet(hint).until)
     }
 
     /// Drops what is over: checks too old for an answer, a quiet time that has ended, and empty boxes.

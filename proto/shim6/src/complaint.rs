@@ -60,8 +60,8 @@ impl Machine {
     }
 
     /// Sends an Error, if the limit for its receiver allows. The Error quotes the message only so far that the answer
-    /// is no longer than the question. So an attacker cannot make this host send more to an address than the attacker
-    /// sent.
+    /// is no longer than the question, and a question of 8 octets gets no Error. So an attacker cannot make this host send
+    /// more to an address than the attacker sent.
     pub(crate) fn complain(&mut self, came: &Incoming<'_>, code: ErrorCode, pointer: u16) {
         let &Incoming { packet, locators, now } = came;
         let context = packet.receiver_tag().and_then(|tag| self.table.by_tag(tag));
@@ -69,14 +69,17 @@ impl Machine {
         //= rfc5533#10.4-3
         // If the context does not have the source, the sender gets an R1bis only.
         let is_strange = established.is_some_and(|known| !known.has_locators(locators));
-        let is_error = packet.kind() == MessageType::ERROR;
-        if is_error || is_strange || self.take_answer(locators.peer, now).is_err() {
-            return;
-        }
         let octets = packet.octets();
         let quoted = octets.len().saturating_sub(ERROR_HEADER_LEN);
-        let packet = octets.get(..quoted).unwrap_or(octets).to_vec();
-        let error = Message::Error(ErrorMessage { code, pointer, packet });
+        let quote = octets.get(..quoted).unwrap_or(octets).to_vec();
+        let error = Message::Error(ErrorMessage { code, pointer, packet: quote });
+        let is_refused = packet.kind() == MessageType::ERROR || is_strange;
+        if is_refused
+            || error.octets().len() > octets.len()
+            || self.take_answer(locators.peer, now).is_err()
+        {
+            return;
+        }
         self.push_transmit(Via::Pair(locators), error);
     }
 

@@ -109,6 +109,45 @@ fn a_notice_takes_back_the_doubling_of_the_timer() {
     }
 }
 
+/// What a program writes while the host has no route never leaves, so nothing is in flight that a notice could quote.
+#[test]
+fn a_socket_that_could_not_send_sends_when_it_is_listed() {
+    if !can_run("TCP sockets that could not send") {
+        return;
+    }
+    let net = Net::new("su");
+    let (mut client, mut server) = connect(&net);
+    let host = host(&net);
+    let no_route = format!("pref 1 to {} unreachable", address("b", 1));
+    net.a.sh(&format!("ip -6 rule add {no_route}"));
+    client.write_all(b"moorline").unwrap();
+    host.sockets.watch(ulids()).unwrap();
+    let socket = host.wait_for_backoff(3);
+    assert!(socket.is_unsent(), "{socket:?}");
+    assert_eq!(unsent(&client), 8, "there is no route");
+
+    // The timer runs for more than another second: what leaves now leaves because of the list.
+    net.a.sh(&format!("ip -6 rule del {no_route}"));
+    host.list();
+    assert_eq!(unsent(&client), 0);
+    assert!(!client.nodelay().unwrap(), "a setting of the program");
+    let mut octets = [0; 8];
+    server.read_exact(&mut octets).unwrap();
+    assert_eq!(&octets, b"moorline");
+}
+
+/// Returns the number of octets that TCP has not sent once.
+fn unsent(stream: &TcpStream) -> libc::c_int {
+    let mut octets = 0;
+    // SAFETY: the request writes one int.
+    let outcome = unsafe { libc::ioctl(stream.as_raw_fd(), SIOCOUTQNSD, &raw mut octets) };
+    assert_eq!(outcome, 0);
+    octets
+}
+
+/// From `linux/sockios.h`.
+const SIOCOUTQNSD: libc::Ioctl = 0x894b;
+
 #[test]
 fn only_sockets_that_are_watched_and_ask_for_no_errors_are_listed() {
     if !can_run("TCP sockets that wait") {

@@ -90,6 +90,11 @@ impl Uplink {
         matches!(self.state, State::Failing(Failing { is_unknown: false, .. }))
     }
 
+    /// Whether the uplink has failed and peers answer by it again, not for long enough yet.
+    pub(super) const fn answers_again(&self) -> bool {
+        matches!(self.state, State::Failing(Failing { good_since: Some(_), .. }))
+    }
+
     pub(super) fn begin(&mut self, targets: Vec<Target>, now: Instant) {
         self.waiting = None;
         if peers(targets.iter()) < WITNESSES {

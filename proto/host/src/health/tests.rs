@@ -111,6 +111,26 @@ fn an_uplink_that_carries_nothing_is_found_within_a_second_and_used_again_after_
     }
 }
 
+/// The second uplink dies while the first one has to answer for a while, after a failure of its own.
+#[test]
+fn an_uplink_that_answers_again_is_better_than_one_that_has_just_failed() {
+    for after in [300, 1_000, 4_000] {
+        let mut net = Net::new(2);
+        net.run(Duration::from_secs(10));
+        for loss in [[1000, 0], [0; 2]] {
+            net.loss = loss;
+            net.run(Duration::from_millis(after + 1_000));
+        }
+        assert_eq!(net.health.failing(), BTreeSet::from([1]));
+        net.loss = [0, 1000];
+        let cut = net.now;
+        net.run(Duration::from_secs(60));
+        let (at, failing) = net.changes.last().expect("a failure");
+        assert_eq!(*failing, BTreeSet::from([2]), "{:?}", net.changes);
+        assert!(at.since(cut) < Duration::from_millis(900), "{:?}", at.since(cut));
+    }
+}
+
 #[test]
 fn an_uplink_that_has_never_answered_or_is_slow_is_found_as_well() {
     for rtts in ROUND_TRIPS {

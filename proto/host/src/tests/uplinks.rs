@@ -30,6 +30,25 @@ fn a_dead_isp_is_not_for_new_connections_once_a_context_has_left_it_and_another_
     assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)));
 }
 
+/// The second ISP dies while the first one has to answer for a while, after a failure of its own.
+#[test]
+fn an_isp_that_answers_again_is_better_than_one_that_has_just_failed() {
+    let mut star = Star::new(&[1, 2]);
+    let isps = [star.locals[0][0], star.locals[0][1]];
+    star.dead.insert(isps[0]);
+    star.suspect(&[1]);
+    star.run(Duration::from_secs(20));
+    star.dead.clear();
+    star.run(Duration::from_secs(2));
+    assert_eq!(star.failing(), [1]);
+    star.dead.insert(isps[1]);
+    star.suspect(&[1]);
+    star.run(Duration::from_millis(700));
+    assert_eq!((star.failing(), star.routes.last()), (vec![2], Some(&Some(1))));
+    star.run(Duration::from_secs(60));
+    assert_eq!(star.failing(), [2]);
+}
+
 /// The host forgets the failure in its sleep. When it wakes, standby paths that have not answered are doubts.
 #[test]
 fn a_host_that_wakes_asks_at_once_about_an_uplink_that_failed_before() {

@@ -167,7 +167,8 @@ impl Machine {
                 trial.give_up_checks();
             } else if let Some(trial) = flight.trial.take() {
                 flight.deferred = Some(Suspicion { since: trial.started, ..trial.suspicion });
-                monitor.past_mut(current).quiet_until = now + RETRY / 4;
+                let quiet = monitor.past_mut(current).quiet_mut(trial.suspicion.hint);
+                quiet.until = now + RETRY / 4;
             }
         }
         if monitor.round == Round::Checking {

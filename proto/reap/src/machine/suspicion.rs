@@ -35,18 +35,27 @@ impl Machine {
         if !is_ready || since < self.heard && hint != FailureHint::Unreachable {
             return;
         }
-        if self.monitor.as_ref().is_some_and(|monitor| monitor.trial().is_some()) {
+        let running = self.monitor.as_ref().and_then(|monitor| monitor.trial());
+        // Anybody can forge an error, so the trial of an error keeps no other suspicion from its own.
+        if running.is_some_and(|trial| !trial.suspicion.is_error() || suspicion.is_error()) {
             return;
         }
         if hint == FailureHint::Unproven {
             return self.ask_for_proof(now);
         }
         self.consider_comparison(now);
-        if self.monitor.as_ref().is_some_and(|monitor| now < monitor.quiet_until()) {
-            self.flight().deferred.get_or_insert(suspicion);
+        if self.monitor.as_ref().is_some_and(|monitor| now < monitor.quiet_until(hint)) {
+            self.defer(suspicion);
             return self.refresh_watch();
         }
         self.try_pair(suspicion, now);
+    }
+
+    /// Keeps a suspicion for the end of the quiet time. An error makes room for any other suspicion.
+    fn defer(&mut self, suspicion: Suspicion) {
+        let deferred = &mut self.flight().deferred;
+        *deferred = deferred.filter(|before| !before.is_error() || suspicion.is_error());
+        deferred.get_or_insert(suspicion);
     }
 
     /// Begins a trial of the current pair at once, whatever the damping says.
@@ -91,7 +100,7 @@ impl Machine {
         let expires = since + self.config.send_timeout;
         // The data plane may not know yet that there is no lead any more.
         let is_soon = now < expires && self.has_trials();
-        if let Some(trial) = self.trial_mut().filter(|_| is_soon) {
+        if let Some(trial) = self.trial_mut().filter(|one| is_soon && !one.suspicion.is_error()) {
             trial.expires = Some(expires);
             return true;
         }
@@ -187,15 +196,16 @@ impl Machine {
 
     /// The quiet time is over. The data plane reports a suspicion once only, so the machine takes up the deferred one.
     fn take_up_deferred(&mut self, now: Instant) {
-        let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.quiet_until() <= now)
-        else {
+        let Some(monitor) = &mut self.monitor else { return };
+        let Some(suspicion) = monitor.deferred() else { return };
+        if now < monitor.quiet_until(suspicion.hint) {
             return;
-        };
-        let deferred = monitor.flight.as_mut().and_then(|flight| flight.deferred.take());
-        self.tidy_monitor(now);
-        if let Some(suspicion) = deferred {
-            self.on_suspicion(suspicion, now);
         }
+        if let Some(flight) = &mut monitor.flight {
+            flight.deferred = None;
+        }
+        self.tidy_monitor(now);
+        self.on_suspicion(suspicion, now);
     }
 
     /// The current pair has not answered in time.
@@ -323,14 +333,14 @@ impl Machine {
     fn end_trial(&mut self, now: Instant) {
         let current = self.current();
         let Some(monitor) = &mut self.monitor else { return };
+        let mut hint = None;
         if let Some(flight) = &mut monitor.flight {
-            flight.trial = None;
+            hint = flight.trial.take().map(|trial| trial.suspicion.hint);
             flight.transmits.clear();
         }
-        let past = monitor.past_mut(current);
-        past.forgive(now);
-        past.quiet_until = now + QUIET * (1 << past.doublings.min(MAX_DOUBLINGS));
-        past.doublings = (past.doublings + 1).min(MAX_DOUBLINGS);
+        if let Some(hint) = hint {
+            monitor.past_mut(current).quiet_mut(hint).begin(now);
+        }
     }
 
     /// Whether the peer has answered a check by the current pair.
@@ -376,6 +386,3 @@ const UNSEEN_AFTER_SILENCE: Duration = Duration::from_millis(250);
 const UNSEEN_AFTER_RETRANSMISSION: Duration = Duration::from_millis(400);
 /// Least time between checks of a trial: 2 ms.
 const LEAST_GAP: Duration = Duration::from_millis(2);
-/// Quiet time after the first trial: 250 ms, doubled at most 6 times, to 16 s.
-const QUIET: Duration = Duration::from_millis(250);
-const MAX_DOUBLINGS: u8 = 6;

@@ -5,7 +5,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Wait;
-use crate::event::Cause;
+use crate::event::{Cause, FailureHint};
 use crate::machine::SeenAnswer;
 
 /// State of contexts that have moved, prefer another pair, or have had a suspicion.
@@ -22,10 +22,10 @@ pub(crate) struct Past {
     /// When traffic last went back, and how often that was a mistake.
     pub(crate) went_home: Instant,
     pub(crate) mistakes: u8,
-    /// The machine acts on no suspicion before this time.
-    pub(crate) quiet_until: Instant,
-    /// Number of doublings of the quiet time.
-    pub(crate) doublings: u8,
+    /// The quiet time after trials that payload has caused.
+    quiet: Quiet,
+    /// The quiet time after trials that ICMPv6 errors have caused. Anybody can forge errors.
+    quiet_of_errors: Quiet,
     /// Pairs that payload left as much worse than others, at most [`MAX_WORSE`]. Traffic goes back to them only after a
     /// comparison.
     pub(crate) worse: Vec<LocatorPair>,
@@ -49,6 +49,30 @@ pub(crate) struct Past {
     leaves_paid_at: Instant,
 }
 
+/// The time after a trial in which the machine acts on no suspicion of the same kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quiet {
+    pub(crate) until: Instant,
+    doublings: u8,
+}
+
+impl Quiet {
+    const NONE: Self = Self { until: Instant::ZERO, doublings: 0 };
+
+    /// A trial has ended. Each further quiet time is twice as long.
+    pub(crate) fn begin(&mut self, now: Instant) {
+        self.forgive(now);
+        self.until = now + QUIET * (1 << self.doublings);
+        self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
+    }
+
+    fn forgive(&mut self, now: Instant) {
+        if now.since(self.until) >= FORGIVE {
+            *self = Self::NONE;
+        }
+    }
+}
+
 impl Past {
     pub(super) fn new(home: LocatorPair) -> Self {
         Self {
@@ -58,8 +82,8 @@ impl Past {
             interrupted: 0,
             went_home: Instant::ZERO,
             mistakes: 0,
-            quiet_until: Instant::ZERO,
-            doublings: 0,
+            quiet: Quiet::NONE,
+            quiet_of_errors: Quiet::NONE,
             worse: Vec::new(),
             failed: None,
             is_doubted: false,
@@ -184,6 +208,20 @@ impl Past {
         self.compare_after = now + BETWEEN_COMPARISONS;
     }
 
+    pub(crate) const fn quiet(&self, hint: FailureHint) -> &Quiet {
+        match hint {
+            FailureHint::Unreachable => &self.quiet_of_errors,
+            _ => &self.quiet,
+        }
+    }
+
+    pub(crate) const fn quiet_mut(&mut self, hint: FailureHint) -> &mut Quiet {
+        match hint {
+            FailureHint::Unreachable => &mut self.quiet_of_errors,
+            _ => &mut self.quiet,
+        }
+    }
+
     /// A comparison has shown that the preferred pair is worse than the current one: payload waits longer for it.
     pub(crate) fn keep_away_from(&mut self, home: LocatorPair) {
         self.note_worse(home);
@@ -193,9 +231,8 @@ impl Past {
 
     /// Makes the quiet time short again after a while without a trial, and clears times that are over.
     pub(crate) fn forgive(&mut self, now: Instant) {
-        if now.since(self.quiet_until) >= FORGIVE {
-            (self.quiet_until, self.doublings) = (Instant::ZERO, 0);
-        }
+        self.quiet.forgive(now);
+        self.quiet_of_errors.forgive(now);
         for time in [&mut self.compare_after, &mut self.leaves_paid_at] {
             if *time <= now {
                 *time = Instant::ZERO;
@@ -212,6 +249,9 @@ fn is_lately(told: Instant, now: Instant) -> bool {
     now.since(told) <= TOLD_LATELY
 }
 
+/// Quiet time after the first trial: 250 ms, doubled at most 6 times, to 16 s.
+const QUIET: Duration = Duration::from_millis(250);
+const MAX_DOUBLINGS: u8 = 6;
 /// Time without a trial after which the quiet time is short again: 60 s.
 const FORGIVE: Duration = Duration::from_secs(60);
 /// Time between the beginnings of two comparisons that may end in a move away from the current pair: 30 s. A comparison

@@ -16,6 +16,13 @@ pub(crate) struct Suspicion {
     pub(crate) usual: Duration,
 }
 
+impl Suspicion {
+    /// Whether an ICMPv6 error is all that speaks against the pair. Anybody can forge one.
+    pub(crate) fn is_error(&self) -> bool {
+        self.hint == FailureHint::Unreachable
+    }
+}
+
 /// A trial finds out whether the current pair works: checks of the current pair and of other pairs in parallel.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {

@@ -56,6 +56,17 @@ fn an_unknown_type_is_complained_of_and_an_error_never_is() {
 }
 
 #[test]
+fn a_message_that_is_shorter_than_each_error_draws_none() {
+    let mut b = machine(2);
+    let pair = LocatorPair::new(locators(2)[0], locators(1)[0]);
+    let mut octets = [59, 0, 99, 0, 0, 0, 0, 0];
+    fill_checksum(&mut octets);
+    let packet = Packet::parse(&octets, pair.peer.0, pair.local.0).expect("well formed");
+    assert_eq!(b.check(&came(&packet, pair, NOW)), Err(DropReason::UnknownType));
+    assert!(sent(&mut b).is_empty());
+}
+
+#[test]
 fn errors_are_limited_by_source_prefix() {
     let mut duo = Duo::new();
     let options = Options::from(alloc::vec![unknown()]);

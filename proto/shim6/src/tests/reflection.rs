@@ -30,7 +30,7 @@ struct Forged {
 fn forged() -> impl Strategy<Value = Forged> {
     let kind = prop_oneof![3 => Just(None), 1 => (0..128_u8).prop_map(Some)];
     let rest = (any::<bool>(), any::<bool>(), 0..3000_u64);
-    (0..5_u8, kind, any::<u32>(), rest).prop_map(
+    (0..6_u8, kind, any::<u32>(), rest).prop_map(
         |(form, kind, guess, (has_source, is_ulid, millis))| Forged {
             form,
             kind,
@@ -79,6 +79,11 @@ impl Forged {
             _ => Message::Keepalive(Keepalive { receiver_tag: tag, options }),
         };
         let mut octets = message.octets();
+        if self.form == 5 {
+            octets.truncate(SHORTEST);
+            octets[LENGTH_AT] = 0;
+            fill_checksum(&mut octets);
+        }
         if let Some(kind) = self.kind {
             octets[TYPE_AT] = kind;
             fill_checksum(&mut octets);
@@ -147,5 +152,8 @@ proptest! {
 const IP6_LEN: usize = 40;
 /// Octet of the message type.
 const TYPE_AT: usize = 2;
+/// Length of the shortest control message, and the place of the length in it.
+const SHORTEST: usize = 8;
+const LENGTH_AT: usize = 1;
 /// Option header, validator of 16 octets, padding.
 const VALIDATOR_OPTION: usize = (4_usize + 16).next_multiple_of(8);

@@ -235,6 +235,29 @@ fn an_icmpv6_error_has_the_current_pair_checked_and_no_other() {
     assert!(net.is_connected());
 }
 
+/// Somebody off the path sends forged errors all the time.
+#[test]
+fn forged_icmpv6_errors_keep_no_other_suspicion_from_its_trial() {
+    for errors in [0, 20, 200] {
+        let mut net = net(&config());
+        net.run_for(ms(5_000));
+        for _ in 0..errors {
+            suspect(&mut net, 0, FailureHint::Unreachable);
+            net.run_for(ms(100));
+        }
+        assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+        net.route = only(&[(2, 2)]);
+        if errors > 0 {
+            suspect(&mut net, 0, FailureHint::Unreachable);
+        }
+        net.run_for(ms(20));
+        suspect(&mut net, 0, FailureHint::Retransmission);
+        let now = net.now;
+        assert!(moved_after(&mut net, 0, now) <= ms(520), "after {errors} errors");
+        assert_eq!(causes(&net, 0), [Cause::Suspicion], "after {errors} errors");
+    }
+}
+
 #[test]
 fn when_nothing_answers_exploration_begins_long_before_the_send_timeout() {
     let mut net = net(&config());
