@@ -271,8 +271,9 @@ static __always_inline bool wants_label(const struct found *found, __u8 next)
 }
 
 /* Whether received payload without the tag ends a wait that no TCP segment has begun. `where` as in
- * look_at_sent, `label`: the flow label. If a flow with a known label waits, only a datagram with the label of its
- * flow does, or who knows a TCP connection. Not static, so that the verifier checks it once.
+ * look_at_sent, `label`: the flow label. If a flow with a known label waits, only a datagram with the label of
+ * its flow ends the wait, or a segment that acknowledges a TCP connection. Not static, so that the verifier checks
+ * it once.
  */
 __noinline int is_wait_over(struct __sk_buff *skb, __u32 slot, __u32 where, __u32 label)
 {

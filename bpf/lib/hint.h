@@ -4,12 +4,12 @@
  * Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload
  * ends the wait. The first TCP segment that is sent in the wait of other payload begins the wait anew: the
  * segment's own answer comes a round trip later. Then payload ends the wait only if its sender knows the
- * tag, or a connection of this host: anybody can send other payload with the ULIDs as addresses. The same holds for
- * the first datagram whose flow has a known label (label.h), until a segment is sent, and then such datagrams end the
- * wait, too. The usual wait
- * is the longest one of the current stretch of time (4.3 s) and the stretch before. Silence is a wait that exceeds
- * the usual wait by as much again, and by 100 ms at least. A TCP retransmission is a hint too if the wait has been
- * as long as usual. A retransmission before that repairs a loss of which the peer has told TCP.
+ * tag, or a connection of this host: anybody can send other payload with the ULIDs as addresses. The same holds
+ * for the first datagram whose flow has a known label (label.h), until a segment is sent, and then such
+ * datagrams end the wait, too. The usual wait is the longest one of the current stretch of time (4.3 s) and the
+ * stretch before. Silence is a wait that exceeds the usual wait by as much again, and by 100 ms at least. A TCP
+ * retransmission is a hint too if the wait has been as long as usual. A retransmission before that repairs a
+ * loss of which the peer has told TCP.
  *
  * If a hint turns out wrong, both limits double for that context. In the first stretch of a context they do
  * not: if it began amid a burst of answers, no round trip has been measured. Each stretch without a mistake

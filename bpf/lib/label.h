@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Flow labels of datagrams (RFC 6437). Many hosts draw the label of a flow from a secret, and keep it: its 20 bits
- * are the only field of a datagram that its sender off the path has to guess.
+/* Flow labels of datagrams (RFC 6437). Many hosts draw the label of a flow from a secret, and keep it: its 20
+ * bits are the only field of a datagram that a sender off the path has to guess.
  *
- * The label of a flow is that of the first answer: a datagram with the ports of one that this host has sent. If the
- * pair works, and twice in a row no datagram with the label has ended the doubt of the flow, the label is forgotten.
+ * A flow has the label of its first answer: a datagram with the ports of one that this host has sent. After two
+ * wrong doubts of the flow without a datagram with the label between them, the label is forgotten.
  */
 #ifndef MOORLINE_LABEL_H
 #define MOORLINE_LABEL_H
@@ -16,8 +16,8 @@ struct ports {
 	__be16 destination;
 };
 
-/* Fields of label.label: the flow label, whether it is known, and whether a doubt of the flow was wrong since the
- * last datagram with the label.
+/* Fields of label.label: the flow label, whether it is known, and whether a doubt of the flow was wrong since
+ * the last datagram with the label.
  */
 #define LABEL_MASK 0x000fffffU
 #define LABEL_KNOWN 0x80000000U

@@ -128,8 +128,8 @@ struct live {
 	__u8 wait_before;
 	__u8 stretch;
 	__u8 hints;
-	/* The flow of the payload of `asked`, and its place: of TCP in `segments`, or of datagrams whose label is known;
-	 * see label.h. `flow` is 0 for other payload.
+	/* The flow of the payload of `asked`, and its place: of TCP in `segments`, or of datagrams whose label
+	 * is known (label.h). `flow` is 0 for other payload.
 	 */
 	__u32 flow;
 	__u16 place;

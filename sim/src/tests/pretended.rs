@@ -58,7 +58,8 @@ fn packets_with_the_ulids_do_not_keep_a_tcp_connection_on_a_dead_pair() {
     }
 }
 
-/// Whether the attacker knows the ports or not: the flow label is a guess.
+/// The attacker sends from the beginning. If it knows the ports, its first packet may come before the first answer and give
+/// the flow its label. Then the times of the next test hold.
 #[test]
 fn packets_with_the_ulids_do_not_keep_datagrams_on_a_dead_pair() {
     let pace = PACE;
@@ -66,11 +67,13 @@ fn packets_with_the_ulids_do_not_keep_datagrams_on_a_dead_pair() {
         for (rtt, seed) in [RTT, RTT * 8].into_iter().flat_map(|rtt| (0..3).map(move |n| (rtt, n)))
         {
             let plan = dead_pair_of(kind, rtt, CUT + Duration::from_millis(seed * 170));
-            let most = late(seed, &plan) + Duration::from_millis(100);
+            let usual = late(seed, &plan) + Duration::from_millis(100);
+            let at_most = Duration::from_millis(1800) + rtt * 5;
             for (interval, knows_ports) in
                 INTERVALS.into_iter().flat_map(|interval| [(interval, false), (interval, true)])
             {
                 let attacked = late(seed, &with_attacker(&plan, interval, knows_ports));
+                let most = if knows_ports { at_most } else { usual };
                 assert!(
                     attacked <= most,
                     "{kind:?}, {rtt:?}, {interval:?}, {knows_ports}, seed {seed}: {attacked:?}"
