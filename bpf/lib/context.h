@@ -147,9 +147,11 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
 	struct live *live = bpf_map_lookup_elem(&lives, &slot);
 	__u16 wanted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
+	__u32 flow = 0, place = 0;
 	bool again = false;
-	__u64 hash = 0;
+	struct ports ports;
 	struct tcp tcp;
+	__u64 hash;
 
 	if (!context || !live)
 		return NEVER;
@@ -167,9 +169,25 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 					clock_now());
 		if (!span)
 			return NEVER;
+		flow = flow_number(hash);
+		place = flow_place(hash);
 	}
-	return (context->flags & wanted) == wanted ? wait_begin(slot, context, live, hash, again, now) :
-					       NEVER;
+	if ((context->flags & wanted) != wanted)
+		return NEVER;
+	if ((where & 0xff) == IPPROTO_UDP && LOAD(skb, where >> 8, &ports)) {
+		hash = flow_hash(context->local_tag, bpf_ntohs(ports.source), bpf_ntohs(ports.destination));
+		if (label_sent(hash)) {
+			flow = flow_number(hash);
+			place = flow_place(hash) | PLACE_OF_DATAGRAMS;
+		}
+	}
+	return wait_begin(slot, context, live, flow, place, again, now);
+}
+
+/* Whether sent payload gives new information, beyond its time. */
+static __always_inline bool is_worth_a_look(const struct live *live, __u8 next)
+{
+	return next == IPPROTO_TCP || !live->asked || (next == IPPROTO_UDP && !live->flow);
 }
 
 static __always_inline void note_tx(struct __sk_buff *skb, const struct found *found, __u32 where,
@@ -191,8 +209,7 @@ static __always_inline void note_tx(struct __sk_buff *skb, const struct found *f
 		__sync_val_compare_and_swap(&live->first_tx, 0, now);
 		deadline = now + found->context->send * NS_PER_US;
 	}
-	/* While an answer is awaited, a sent datagram gives no new information. */
-	if (flags & (CONTEXT_SUSPECTS | CONTEXT_CONGESTION) && ((where & 0xff) == IPPROTO_TCP || !live->asked))
+	if (flags & (CONTEXT_SUSPECTS | CONTEXT_CONGESTION) && is_worth_a_look(live, where))
 		deadline = earlier(deadline, look_at_sent(skb, found->slot, where, octets, now));
 	if (unlikely(deadline != NEVER))
 		timer_arm(found->slot, deadline, now);
@@ -212,7 +229,8 @@ static __always_inline void note_watch(const struct found *found, __u64 now)
 }
 
 /* Whether payload has to show that its sender knows a TCP connection: a segment waits for an answer. If another
- * flow has taken the place of the segment's flow, acknowledgements cannot be compared.
+ * flow has taken the place of the segment's flow, acknowledgements cannot be compared. False for datagrams:
+ * their places are none in `segments`.
  */
 static __always_inline bool wants_proof(const struct live *live)
 {
@@ -238,6 +256,40 @@ __noinline int is_acknowledged(struct __sk_buff *skb, __u32 slot, __u32 where)
 	return segment_acknowledged(flow_hash(context->local_tag, bpf_ntohs(tcp.destination),
 					      bpf_ntohs(tcp.source)),
 				    &tcp);
+}
+
+/* Whether received payload without the tag may tell of a label, or may have the wrong one. Also without a wait,
+ * labels are learned: an attacker may end each wait at once.
+ */
+static __always_inline bool wants_label(const struct found *found, __u8 next)
+{
+	__u16 wanted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
+
+	if (found->live->flow)
+		return found->live->asked;
+	return next == IPPROTO_UDP && (found->context->flags & wanted) == wanted;
+}
+
+/* Whether received payload without the tag ends a wait that no TCP segment has begun. `where` as in
+ * look_at_sent, `label`: the flow label. If a flow with a known label waits, only a datagram with the label of
+ * its flow ends the wait, or a segment that acknowledges a TCP connection. Not static, so that the verifier checks
+ * it once.
+ */
+__noinline int is_wait_over(struct __sk_buff *skb, __u32 slot, __u32 where, __u32 label)
+{
+	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
+	struct live *live = bpf_map_lookup_elem(&lives, &slot);
+	struct ports ports;
+	__u64 hash;
+
+	if (!context || !live)
+		return true;
+	if ((where & 0xff) == IPPROTO_UDP && LOAD(skb, where >> 8, &ports)) {
+		hash = flow_hash(context->local_tag, bpf_ntohs(ports.destination), bpf_ntohs(ports.source));
+		if (label_received(hash, label))
+			return true;
+	}
+	return !label_awaited(live) || is_acknowledged(skb, slot, where);
 }
 
 /* Handles payload that has stopped the Send Timer, if there was no proof for a second. Only here, and so once a
@@ -268,12 +320,16 @@ static __always_inline void note_rx(struct __sk_buff *skb, const struct found *f
 	__u64 now = clock_about();
 	bool is_proof = tagged;
 	bool is_answer = true;
+	bool is_over = true;
 
 	live->last_rx = now;
 	__sync_fetch_and_add(&live->rx_packets, packets);
 	__sync_fetch_and_add(&live->rx_bytes, octets);
 	if (!tagged && wants_proof(live))
-		is_answer = is_proof = is_acknowledged(skb, found->slot, where);
+		is_over = is_answer = is_proof = is_acknowledged(skb, found->slot, where);
+	else if (!tagged && wants_label(found, ip6->next))
+		is_over = is_wait_over(skb, found->slot, where,
+				       bpf_ntohl(ip6->version_class_flow) & LABEL_MASK);
 	if (is_answer) {
 		if (live->first_tx) {
 			live->first_tx = 0;
@@ -282,12 +338,12 @@ static __always_inline void note_rx(struct __sk_buff *skb, const struct found *f
 			else if ((found->context->flags & wanted) == wanted && is_unproven_due(live, now))
 				unproven_received(skb, found->slot, where);
 		}
-		if (live->asked)
+		if (is_over && live->asked)
 			wait_end(live, now);
 	}
 	if (unlikely(found->context->flags & CONTEXT_CONGESTION))
 		congestion_received(skb, found->slot, where, is_ce(ip6), clock_now());
-	if (is_answer)
+	if (is_over)
 		note_watch(found, now);
 	if (likely(live->first_rx) || !(found->context->flags & CONTEXT_TIMERS))
 		return;

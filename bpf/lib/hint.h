@@ -4,10 +4,12 @@
  * Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload
  * ends the wait. The first TCP segment that is sent in the wait of other payload begins the wait anew: the
  * segment's own answer comes a round trip later. Then payload ends the wait only if its sender knows the
- * tag, or a connection of this host: anybody can send other payload with the ULIDs as addresses. The usual wait
- * is the longest one of the current stretch of time (4.3 s) and the stretch before. Silence is a wait that exceeds
- * the usual wait by as much again, and by 100 ms at least. A TCP retransmission is a hint too if the wait has been
- * as long as usual. A retransmission before that repairs a loss of which the peer has told TCP.
+ * tag, or a connection of this host: anybody can send other payload with the ULIDs as addresses. The same holds
+ * for the first datagram whose flow has a known label (label.h), until a segment is sent, and then such
+ * datagrams end the wait, too. The usual wait is the longest one of the current stretch of time (4.3 s) and the
+ * stretch before. Silence is a wait that exceeds the usual wait by as much again, and by 100 ms at least. A TCP
+ * retransmission is a hint too if the wait has been as long as usual. A retransmission before that repairs a
+ * loss of which the peer has told TCP.
  *
  * If a hint turns out wrong, both limits double for that context. In the first stretch of a context they do
  * not: if it began amid a burst of answers, no round trip has been measured. Each stretch without a mistake
@@ -17,8 +19,8 @@
 #define MOORLINE_HINT_H
 
 #include "clock.h"
+#include "label.h"
 #include "report.h"
-#include "tcp.h"
 
 #define NEVER (~0ULL)
 /* Nanoseconds until a report that found the ring full is tried again. */
@@ -78,6 +80,7 @@ static __always_inline void mistake_note(struct live *live)
 {
 	__u8 hints = live->hints & ~HINTS_SUSPECTED;
 
+	label_missed(live);
 	if (live->wait_before && (hints & HINTS_MISTAKES) < HINTS_MISTAKES)
 		hints++;
 	live->hints = hints;
@@ -126,6 +129,7 @@ static __always_inline void wait_cancel(struct live *live)
 static __always_inline void wait_forget(struct live *live)
 {
 	live->asked = 0;
+	live->flow = 0;
 	live->hints = 0;
 	live->wait = 0;
 	live->wait_before = 0;
@@ -174,27 +178,35 @@ static __always_inline void suspect_again(__u32 slot, const struct context *cont
 		live->hints |= HINTS_SUSPECTED;
 }
 
-/* Notes sent payload. `hash`: that of its TCP flow, or 0. `again`: TCP has sent it before. Returns when to look at the
- * timers, or NEVER.
+/* How well the answers to a flow are told from payload of others. */
+static __always_inline int flow_rank(__u32 flow, __u16 place)
+{
+	if (!flow)
+		return 0;
+	return place & PLACE_OF_DATAGRAMS ? 1 : 2;
+}
+
+/* Notes sent payload. `flow` and `place`: see struct live. `again`: TCP has sent it before. Returns when to look
+ * at the timers, or NEVER.
  */
 static __always_inline __u64 wait_begin(__u32 slot, const struct context *context, struct live *live,
-					__u64 hash, bool again, __u64 now)
+					__u32 flow, __u16 place, bool again, __u64 now)
 {
 	if (live->asked) {
 		if (again)
 			suspect_again(slot, context, live, now);
-		/* Anybody can have this host send other payload, such as an Echo Reply. So the first segment
-		 * begins the wait anew, once, and no later payload does.
+		/* Anybody can have this host send other payload, such as an Echo Reply. So the first packet of
+		 * a flow of higher rank begins the wait anew, twice at most, and no later payload does.
 		 */
-		if (!live->flow && hash) {
-			live->place = flow_place(hash);
-			live->flow = flow_number(hash);
+		if (flow_rank(flow, place) > flow_rank(live->flow, live->place)) {
+			live->place = place;
+			live->flow = flow;
 			live->asked = asked_stamp(now);
 		}
 		return NEVER;
 	}
-	live->flow = hash ? flow_number(hash) : 0;
-	live->place = flow_place(hash);
+	live->flow = flow;
+	live->place = place;
 	/* The barrier that on_timer relies on. */
 	__sync_val_compare_and_swap(&live->asked, 0, asked_stamp(now));
 	return silence_due(live, now);

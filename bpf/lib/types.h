@@ -36,7 +36,7 @@ enum sizes {
 	KEY_WORDS = 10,
 	/* Contexts that share one timer. */
 	GROUP_SLOTS = 32,
-	/* TCP flows whose last segment is known. */
+	/* TCP flows whose last segment is known, and flows of datagrams whose label is known. */
 	SEGMENTS = 16384,
 	/* Paths of a context: MAX_PATHS of the contract. */
 	MAX_PATHS = 31,
@@ -128,7 +128,9 @@ struct live {
 	__u8 wait_before;
 	__u8 stretch;
 	__u8 hints;
-	/* The TCP flow of the payload of `asked`, and its place in `segments`; `flow` is 0 for other payload. */
+	/* The flow of the payload of `asked`, and its place: of TCP in `segments`, or of datagrams whose label
+	 * is known (label.h). `flow` is 0 for other payload.
+	 */
 	__u32 flow;
 	__u16 place;
 	/* See proof.h. Time since which no payload was proof; 0: proof came last. */
@@ -226,6 +228,13 @@ struct segment {
 	 * without one, the sequence number of the SYN, which nobody guesses either.
 	 */
 	__u32 expected;
+};
+
+/* The flow label of the datagrams that answer a flow; see label.h. */
+struct label {
+	/* Tells apart the flows that collide in one entry; 0: none. */
+	__u32 flow;
+	__u32 label;
 };
 
 /* Counters of a context since it took its current pair. */

@@ -74,6 +74,8 @@ impl<'a> Segment<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Datagram<'a> {
     pub(crate) port: u16,
+    /// Flow label of the IPv6 header, 20 bits.
+    pub(crate) label: u32,
     pub(crate) data: &'a [u8],
 }
 
@@ -85,14 +87,19 @@ impl<'a> Datagram<'a> {
         udp.extend(u16_of(UDP_LEN + self.data.len()).to_be_bytes());
         udp.extend([0, 0]);
         udp.extend(self.data);
-        checksummed(pair.as_locators(), UDP, udp, 6)
+        let mut packet = checksummed(pair.as_locators(), UDP, udp, 6);
+        if let Some(first) = packet.first_chunk_mut::<4>() {
+            *first = (u32::from_be_bytes(*first) | self.label).to_be_bytes();
+        }
+        packet
     }
 
     /// Reads a datagram; `None` if the packet is none, or its checksum is wrong.
     pub(crate) fn read(packet: &'a [u8]) -> Option<Self> {
         let udp = checked(packet, UDP)?;
         let (&[_, _, d0, d1, ..], data) = udp.split_first_chunk::<UDP_LEN>()?;
-        Some(Self { port: u16::from_be_bytes([d0, d1]), data })
+        let label = Ip6::read(packet)?.flow_label;
+        Some(Self { port: u16::from_be_bytes([d0, d1]), label, data })
     }
 }
 
@@ -175,7 +182,7 @@ mod tests {
             let data = vec![7; len];
             let segment = Segment { port: 5001, seq: 9, ack: 77, data: &data };
             assert_eq!(Segment::read(&segment.packet(pair())), Some(segment));
-            let datagram = Datagram { port: 5001, data: &data };
+            let datagram = Datagram { port: 5001, label: 0xedcba, data: &data };
             assert_eq!(Datagram::read(&datagram.packet(pair())), Some(datagram));
             assert_eq!(port(&datagram.packet(pair())), Some(5001));
         }
@@ -183,7 +190,7 @@ mod tests {
 
     #[test]
     fn a_changed_octet_or_address_fails_the_checksum() {
-        let packet = Datagram { port: 1, data: b"content" }.packet(pair());
+        let packet = Datagram { port: 1, label: 0, data: b"content" }.packet(pair());
         for at in 8..packet.len() {
             let mut changed = packet.clone();
             changed[at] ^= 1;

@@ -15,6 +15,7 @@
 //! | `locals` | address | its uplink | this library |
 //! | `lives` | slot | times, counters | programs |
 //! | `segments` | hash of a flow | last segment of its TCP | programs |
+//! | `labels` | hash of a flow | flow label of the datagrams that answer it | programs |
 //! | `congestions` | slot, if asked for | counters of congestion | programs |
 //! | `groups` | slot / 32 | one `bpf_timer` | programs |
 //! | `recent` | hash of a ULID pair | slot that was found last | programs |

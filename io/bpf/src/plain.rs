@@ -50,6 +50,7 @@ plain! {
     types::hop: 64,
     types::congestion: 88,
     types::segment: 16,
+    types::label: 8,
     types::flow: 48,
     types::report: 64,
     types::rule: 120,

@@ -24,6 +24,8 @@ pub(crate) struct Tables {
     pub(crate) flows: Table<types::pair, types::flow>,
     #[cfg(test)]
     pub(crate) segments: Table<u32, types::segment>,
+    #[cfg(test)]
+    pub(crate) labels: Table<u32, types::label>,
     pub(crate) rules: Table<u32, types::rule>,
     pub(crate) settings: Table<u32, types::settings>,
     pub(crate) drops: MapHandle,
@@ -38,6 +40,8 @@ impl Tables {
             flows: Table::of(object, "flows")?,
             #[cfg(test)]
             segments: Table::of(object, "segments")?,
+            #[cfg(test)]
+            labels: Table::of(object, "labels")?,
             rules: Table::of(object, "rules")?,
             settings: Table::of(object, "settings")?,
             drops: handle(object, "drops")?,

@@ -21,6 +21,8 @@ pub struct Ip6 {
     pub payload_len: u16,
     /// Traffic Class.
     pub traffic_class: u8,
+    /// Flow Label, 20 bits.
+    pub flow_label: u32,
 }
 
 impl Ip6 {
@@ -37,6 +39,7 @@ impl Ip6 {
             destination: address(header, DESTINATION_AT)?,
             payload_len: u16::from_be_bytes([header[PAYLOAD_LEN_AT], header[PAYLOAD_LEN_AT + 1]]),
             traffic_class: header[0] << 4 | header[1] >> 4,
+            flow_label: u32::from_be_bytes([0, header[1] & 0xf, header[2], header[3]]),
         })
     }
 

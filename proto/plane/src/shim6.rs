@@ -45,6 +45,7 @@ mod contexts;
 mod flows;
 mod hint;
 mod icmp;
+mod label;
 mod live;
 mod packet;
 mod paths;

@@ -5,7 +5,8 @@ use std::time::Duration;
 use moorline_contexts::{Cause, Event, EventKind};
 
 use crate::plan::{
-    Chance, Change, Direction, HostPlan, Kind, Link, Pace, Plan, Port, Uplink, What, Workload,
+    Attack, Chance, Change, Direction, HostPlan, Kind, Link, Pace, Plan, Port, Uplink, What,
+    Workload,
 };
 use crate::{Outcome, run, trace};
 
@@ -124,19 +125,29 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
 /// % of all packets are lost as well: nothing has failed.
 #[test]
 fn full_queues_and_loss_move_nothing_in_an_hour() {
-    hours(0..1, &[90, 250]);
+    hours(0..1, &[90, 250], None);
+}
+
+/// An attacker off the path sends packets in the names of both ends all the time.
+#[test]
+fn full_queues_and_loss_and_an_attacker_move_nothing_in_an_hour() {
+    let interval = Duration::from_millis(50);
+    let attack =
+        Attack { interval, overhears: false, isp: None, pretends: true, knows_ports: true };
+    hours(10..11, &[90], Some(attack));
 }
 
 #[test]
 #[ignore = "a minute: more hours of the same"]
 fn full_queues_and_loss_move_nothing_in_many_hours() {
-    hours(1..7, &[90, 150, 250]);
+    hours(1..7, &[90, 150, 250], None);
 }
 
 /// Plays an hour for each seed and depth of the queue, in milliseconds.
-fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
+fn hours(seeds: std::ops::Range<u64>, depths: &[u64], attack: Option<Attack>) {
     for (seed, &depth) in seeds.flat_map(|seed| depths.iter().map(move |depth| (seed, depth))) {
         let mut plan = crowded(Duration::from_millis(depth));
+        plan.attack = attack;
         // The other uplink is much better, so a context that compares the two would leave.
         plan.hosts.iter_mut().for_each(|host| host.profile.leaves_worse = false);
         let outcome = run(seed, &plan);

@@ -16,7 +16,13 @@ fn attacked(interval: Duration) -> Plan {
     let [from, to] = [0, 1].map(|host| Port { host, uplink: 0 });
     let kind = Kind::Requests { pace };
     plan.workloads = vec![Workload { from, to, start: seconds(0), until: None, kind }];
-    plan.attack = Some(Attack { interval, overhears: true, isp: Some(1), pretends: false });
+    plan.attack = Some(Attack {
+        interval,
+        overhears: true,
+        isp: Some(1),
+        pretends: false,
+        knows_ports: false,
+    });
     (plan.duration, plan.is_full_length) = (seconds(60), true);
     plan
 }

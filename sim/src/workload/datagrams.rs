@@ -55,7 +55,8 @@ impl Datagrams {
         let way = &mut self.ways[side as usize];
         let data = payload(self.port, way.sent, self.pace.octets);
         way.sent += 1;
-        let datagram = Datagram { port: self.port, data: &data };
+        let label = label(self.port, side);
+        let datagram = Datagram { port: self.port, label, data: &data };
         self.packets.push_back((side, datagram.packet(side.pair(self.ulids))));
     }
 }
@@ -100,6 +101,13 @@ impl Application for Datagrams {
     fn is_finished(&self) -> bool {
         self.poll_timeout().is_none()
     }
+}
+
+/// The flow label of a sender: hosts draw it from a secret (RFC 6437 s3).
+fn label(port: u16, side: Side) -> u32 {
+    let octets = content(port, u64::MAX >> 8, 8);
+    let at = 4 * side as usize;
+    octets.iter().skip(at).take(4).fold(0, |label, &octet| label << 8 | u32::from(octet)) >> 12
 }
 
 fn payload(port: u16, number: u64, octets: usize) -> Vec<u8> {

@@ -2,14 +2,14 @@ use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-use moorline_types::LocatorPair;
+use moorline_types::{LocatorPair, UlidPair};
 use moorline_wire::{MessageType, OptionType, PROTOCOL, Packet, fill_checksum};
 
 use super::{Occurrence, Parcel, World};
-use crate::packet;
-use crate::plan::Attack;
+use crate::packet::{self, Datagram};
+use crate::plan::{Attack, Kind};
 use crate::rng::Rng;
-use crate::workload::{Running, Side};
+use crate::workload::{Running, Side, port_of};
 use insider::Insider;
 
 mod insider;
@@ -130,17 +130,36 @@ impl World<'_> {
 impl World<'_> {
     /// Sends payload to both ends of each connection in the name of the other end.
     fn pretend_to_be_peers(&mut self) {
-        let ends = |running: &Running| Side::BOTH.map(|side| running.ulids_of(side).as_locators());
-        let pairs: Vec<_> = self.workloads.values().flat_map(ends).collect();
-        for locators in pairs {
+        let knows_ports = self.plan.attack.is_some_and(|attack| attack.knows_ports);
+        let ends = |(&number, running): (&usize, &Running)| {
+            let has_datagrams = !matches!(running.plan.kind, Kind::Stream { .. });
+            let port = (knows_ports && has_datagrams).then(|| port_of(number));
+            Side::BOTH.map(|side| (running.ulids_of(side), port))
+        };
+        let pairs: Vec<_> = self.workloads.iter().flat_map(ends).collect();
+        for (pair, port) in pairs {
+            let locators = pair.as_locators();
             let Some(to) = self.network.port_of(locators.peer.0) else { continue };
-            let octets = packet::ip6(locators, NO_NEXT_HEADER, &[0; 8]);
+            let octets = match port {
+                Some(port) => forged_datagram(port, pair),
+                None => packet::ip6(locators, NO_NEXT_HEADER, &[0; 8]),
+            };
             let original = Some(Rc::new(octets.clone()));
             self.on_arrival(to, &Rc::new(Parcel { octets, original }));
         }
     }
 }
 
+/// A datagram with these ports and a wrong checksum.
+fn forged_datagram(port: u16, pair: UlidPair) -> Vec<u8> {
+    let mut octets = Datagram { port, label: GUESSED_LABEL, data: &[0; 8] }.packet(pair);
+    if let Some(last) = octets.last_mut() {
+        *last ^= 1;
+    }
+    octets
+}
+
+const GUESSED_LABEL: u32 = 0x5_eed5;
 /// RFC 8200 s4.7.
 const NO_NEXT_HEADER: u8 = 59;
 /// Octets of type, lengths and checksum. Tags and nonces come after them.

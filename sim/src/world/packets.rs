@@ -174,6 +174,10 @@ impl World<'_> {
             let source = packet::header(octets).map(|(locators, _)| locators.local);
             return self.on_unrecognized(host, quoted, source);
         }
+        // A datagram of the attacker.
+        if is_same && !packet::is_checksum_right(octets) {
+            return;
+        }
         let Some(number) = packet::port(octets).and_then(number_of) else { return };
         let Some(workload) = self.workloads.get_mut(&number) else { return };
         let ulids = packet::header(octets).map(|(locators, _)| packet::receiver_pair(locators));

@@ -117,6 +117,11 @@ impl Harness {
                 self.plane.tables.segments.insert(&place, &types::segment::default()).unwrap();
             }
         }
+        for (place, label) in (0..).zip(self.plane.tables.labels.all().unwrap()) {
+            if label.flow != 0 {
+                self.plane.tables.labels.insert(&place, &types::label::default()).unwrap();
+            }
+        }
         clear_drops(&self.plane.tables.drops);
         for section in
             [".data.shared", ".data.unknown", ".data.unproven", ".data.budget", ".data.prefixes"]

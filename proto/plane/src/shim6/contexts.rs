@@ -8,7 +8,8 @@ use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidP
 use crate::reports::Reports;
 use crate::shim6::budget::Budget;
 use crate::shim6::congestion::Congestion;
-use crate::shim6::hint::is_watched;
+use crate::shim6::hint::{Awaited, is_watched};
+use crate::shim6::label::Labels;
 use crate::shim6::live::{Live, Look};
 use crate::shim6::tcp::{Flow, Payload, Segments};
 
@@ -22,9 +23,16 @@ pub(crate) struct Contexts {
     by_quote: BTreeMap<(ContextTag, LocatorPair), ContextId>,
     /// Earliest times to look at the timers of a context.
     deadlines: Deadlines,
-    segments: Segments,
+    flows: FlowTables,
     /// Budget of reports that the peer has not shown itself.
     unproven: Budget,
+}
+
+/// What the plane knows of the flows of all contexts.
+#[derive(Debug, Default)]
+struct FlowTables {
+    segments: Segments,
+    labels: Labels,
 }
 
 /// Facts about a packet that is payload of a context.
@@ -45,6 +53,24 @@ impl Seen {
         let Payload::Tcp(tcp) = self.payload else { return false };
         segments.is_acknowledged(Flow::new(local_tag, tcp.destination, tcp.source), &tcp)
     }
+
+    /// Whether the datagram has the label of a flow that this host sends.
+    fn has_label(&self, local_tag: ContextTag, labels: &mut Labels) -> bool {
+        let Payload::Datagram(datagram) = self.payload else { return false };
+        let flow = Flow::new(local_tag, datagram.destination, datagram.source);
+        labels.on_received(flow, datagram.label)
+    }
+}
+
+/// What a received packet shows about its sender.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    /// It is the peer.
+    is_proof: bool,
+    /// It may be the peer, which stops the Send Timer.
+    is_sign_of_life: bool,
+    /// It may have the answer that this host waits for.
+    is_answer: bool,
 }
 
 /// A context, and the notes of the plane about it.
@@ -66,7 +92,7 @@ impl Slot {
     fn on_sent(
         &mut self,
         seen: Seen,
-        segments: &mut Segments,
+        FlowTables { segments, labels }: &mut FlowTables,
         reports: &mut Reports,
     ) -> Option<Instant> {
         let Self { entry, live, congestion } = self;
@@ -75,7 +101,7 @@ impl Slot {
         if !entry.suspects && congestion.is_none() {
             return send;
         }
-        let (mut of_tcp, mut again) = (None, false);
+        let (mut awaited, mut again) = (None, false);
         match seen.payload {
             Payload::Tcp(tcp) => {
                 let flow = Flow::new(entry.local_tag, tcp.source, tcp.destination);
@@ -87,12 +113,17 @@ impl Slot {
                 if span == 0 {
                     return send;
                 }
-                of_tcp = Some(flow);
+                awaited = Some(Awaited::Tcp(flow));
             }
             Payload::Cut => return send,
-            Payload::Other => {}
+            // In a wait of such a flow, a datagram gives no new information.
+            Payload::Datagram(datagram) if is_watched(entry) && live.wait.of_flow().is_none() => {
+                let flow = Flow::new(entry.local_tag, datagram.source, datagram.destination);
+                awaited = labels.on_sent(flow).then_some(Awaited::Datagrams(flow));
+            }
+            Payload::Datagram(_) | Payload::Other => {}
         }
-        let silence = live.wait.on_sent(of_tcp, again, look);
+        let silence = live.wait.on_sent(awaited, again, look);
         send.into_iter().chain(silence).min()
     }
 
@@ -100,17 +131,15 @@ impl Slot {
     fn on_received(
         &mut self,
         seen: Seen,
-        segments: &mut Segments,
+        flows: &mut FlowTables,
         unproven: &mut Budget,
         reports: &mut Reports,
     ) -> Option<Instant> {
-        // If another connection has taken the place of the flow, acknowledgements cannot be compared.
-        let wants_proof = self.live.wait.of_flow().is_some_and(|flow| segments.has(flow));
         let local_tag = self.entry.local_tag;
-        let is_proof = seen.is_tagged || wants_proof && seen.is_acknowledged(local_tag, segments);
-        let is_answer = is_proof || !wants_proof;
+        let Shown { is_proof, is_sign_of_life, is_answer } = self.shown_by(seen, flows);
+        let FlowTables { segments, labels } = flows;
         let look = &mut Look { entry: &self.entry, reports, now: seen.at };
-        if is_answer && self.live.is_unanswered() {
+        if is_sign_of_life && self.live.is_unanswered() {
             let Live { unproven: since, wait, .. } = &mut self.live;
             if is_proof {
                 since.on_proof();
@@ -123,10 +152,36 @@ impl Slot {
                 }
             }
         }
+        if is_sign_of_life {
+            self.live.on_sign_of_life();
+        }
         if let Some(congestion) = &mut self.congestion {
             congestion.on_received(seen, look);
         }
-        self.live.on_received(seen.octets, is_answer, look)
+        if is_answer && let Some(missed) = self.live.on_answer(look) {
+            labels.on_missed(missed);
+        }
+        self.live.on_received(seen.octets, look)
+    }
+
+    /// What a received packet shows. If another flow has taken the place of the flow that waits, nothing can be compared.
+    fn shown_by(&self, seen: Seen, FlowTables { segments, labels }: &mut FlowTables) -> Shown {
+        let (wait, tag) = (&self.live.wait, self.entry.local_tag);
+        if seen.is_tagged {
+            return Shown { is_proof: true, is_sign_of_life: true, is_answer: true };
+        }
+        if let Some(Awaited::Tcp(flow)) = wait.of_flow()
+            && segments.has(flow)
+        {
+            let is_proof = seen.is_acknowledged(tag, segments);
+            return Shown { is_proof, is_sign_of_life: is_proof, is_answer: is_proof };
+        }
+        let wants_label = is_watched(&self.entry) && wait.wants_label();
+        let has_label = wants_label && seen.has_label(tag, labels);
+        let can_compare =
+            matches!(wait.of_flow(), Some(Awaited::Datagrams(flow)) if labels.knows(flow));
+        let is_answer = has_label || !can_compare || seen.is_acknowledged(tag, segments);
+        Shown { is_proof: false, is_sign_of_life: true, is_answer }
     }
 }
 
@@ -225,19 +280,19 @@ impl Contexts {
 
     pub(crate) fn on_sent(&mut self, id: ContextId, seen: Seen, reports: &mut Reports) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let deadline = slot.on_sent(seen, &mut self.segments, reports);
+        let deadline = slot.on_sent(seen, &mut self.flows, reports);
         self.arm_after_packet(id, deadline, seen.at);
     }
 
     pub(crate) fn on_received(&mut self, id: ContextId, seen: Seen, reports: &mut Reports) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let deadline = slot.on_received(seen, &mut self.segments, &mut self.unproven, reports);
+        let deadline = slot.on_received(seen, &mut self.flows, &mut self.unproven, reports);
         self.arm_after_packet(id, deadline, seen.at);
     }
 
     pub(crate) fn on_heard(&mut self, id: ContextId, at: Instant) {
-        if let Some(slot) = self.slots.get_mut(&id) {
-            slot.live.on_heard(at);
+        if let Some(missed) = self.slots.get_mut(&id).and_then(|slot| slot.live.on_heard(at)) {
+            self.flows.labels.on_missed(missed);
         }
     }
 

@@ -3,8 +3,9 @@
 //! Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload ends
 //! the wait. The first TCP segment that is sent in the wait of other payload begins the wait anew: the segment's own
 //! answer comes a round trip later. Then payload ends the wait only if its sender knows the tag, or a
-//! connection of this host: anybody can send other payload with the ULIDs as addresses. The usual wait is the longest
-//! one of the current stretch of time and the stretch before. Silence is a wait that exceeds the usual wait by as much
+//! connection of this host: anybody can send other payload with the ULIDs as addresses. The same holds for the first
+//! datagram whose flow has a known label ([`Labels`](crate::shim6::label::Labels)), until a segment is sent, and then
+//! such datagrams end the wait, too. The usual wait is the longest one of the current stretch of time and the stretch before. Silence is a wait that exceeds the usual wait by as much
 //! again, and by [`SILENCE_FLOOR`] at least. A TCP retransmission is a hint too if the wait has been as long as usual.
 //! A retransmission before that repairs a loss of which the peer has told TCP.
 //!
@@ -25,8 +26,8 @@ use crate::shim6::tcp::Flow;
 pub(crate) struct Wait {
     /// Time when the first payload without an answer was sent, in units of 2^16 ns; `None`: no answer is awaited.
     asked: Option<u64>,
-    /// The first TCP connection of which a segment was sent in this wait.
-    flow: Option<Flow>,
+    /// The first TCP connection, or flow of datagrams with a known label, of which a packet was sent in this wait.
+    flow: Option<Awaited>,
     /// Longest waits in the current stretch and the stretch before, in units of 2^22 ns; 0: none.
     longest: u8,
     longest_before: u8,
@@ -37,17 +38,35 @@ pub(crate) struct Wait {
     unreachable: Option<u64>,
 }
 
+/// A flow whose answer the plane can tell from payload of others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// A TCP connection.
+    Tcp(Flow),
+    /// Datagrams whose label is known.
+    Datagrams(Flow),
+}
+
+/// The flow of datagrams about which a doubt was wrong.
+pub(crate) type Missed = Option<Flow>;
+
 impl Wait {
-    /// The TCP connection whose segment waits for an answer.
-    pub(crate) fn of_flow(&self) -> Option<Flow> {
+    /// Whether labels of datagrams are learned or compared. Also without a wait, labels are learned: an attacker may
+    /// end each wait at once.
+    pub(crate) fn wants_label(&self) -> bool {
+        self.flow.is_none() || self.asked.is_some()
+    }
+
+    /// The flow that waits for an answer.
+    pub(crate) fn of_flow(&self) -> Option<Awaited> {
         self.flow.filter(|_| self.asked.is_some())
     }
 
-    /// Notes sent payload that calls for an answer. `flow`: its TCP connection. `again`: TCP has sent it before.
+    /// Notes sent payload that calls for an answer. `flow`: its flow. `again`: TCP has sent it before.
     /// Returns the time to look, if a wait begins.
     pub(crate) fn on_sent(
         &mut self,
-        flow: Option<Flow>,
+        flow: Option<Awaited>,
         again: bool,
         look: &mut Look<'_>,
     ) -> Option<Instant> {
@@ -62,23 +81,23 @@ impl Wait {
         if again {
             self.suspect_again(look);
         }
-        // Anybody can have this host send other payload, such as an Echo Reply. So the first segment begins the wait
-        // anew, once, and no later payload does.
-        if self.flow.is_none() && flow.is_some() {
+        // Anybody can have this host send other payload, such as an Echo Reply. So the first packet of a flow of higher
+        // rank begins the wait anew, twice at most, and no later payload does.
+        if rank(flow) > rank(self.flow) {
             (self.asked, self.flow) = (Some(asked_at(look.now)), flow);
         }
         None
     }
 
     /// Received payload ends a wait.
-    pub(crate) fn on_received(&mut self, now: Instant) {
-        let Some(asked) = self.asked.take() else { return };
+    pub(crate) fn on_received(&mut self, now: Instant) -> Missed {
+        let asked = self.asked.take()?;
         let waited = elapsed(asked, now) >> (WAIT_SHIFT - ASKED_SHIFT);
         let wait = u8::try_from(waited).map_or(u8::MAX, |waited| waited.saturating_add(1));
         let [stretch, ..] = (now.as_nanos() >> STRETCH_SHIFT).to_le_bytes();
-        if self.is_reported {
-            self.note_mistake();
-        } else if stretch != self.stretch {
+        let was_reported = self.is_reported;
+        let missed = self.note_mistake_if_reported();
+        if !was_reported && stretch != self.stretch {
             self.mistakes = self.mistakes.saturating_sub(1);
         }
         if stretch != self.stretch {
@@ -86,16 +105,14 @@ impl Wait {
             self.longest_before = core::mem::take(&mut self.longest);
         }
         self.longest = self.longest.max(wait);
+        missed
     }
 
     /// The core has heard from the peer by other means, at this time.
-    pub(crate) fn on_heard(&mut self, at: Instant) {
-        if self.asked.is_some_and(|asked| at.as_nanos() >> ASKED_SHIFT >= asked) {
-            self.asked = None;
-            if self.is_reported {
-                self.note_mistake();
-            }
-        }
+    pub(crate) fn on_heard(&mut self, at: Instant) -> Missed {
+        self.asked.filter(|&asked| at.as_nanos() >> ASKED_SHIFT >= asked)?;
+        self.asked = None;
+        self.note_mistake_if_reported()
     }
 
     /// The core explores and needs no hints.
@@ -172,16 +189,31 @@ impl Wait {
         Instant::from_nanos(((now.as_nanos() >> ASKED_SHIFT) - elapsed) << ASKED_SHIFT)
     }
 
-    fn note_mistake(&mut self) {
-        self.is_reported = false;
+    fn note_mistake_if_reported(&mut self) -> Missed {
+        if !core::mem::take(&mut self.is_reported) {
+            return None;
+        }
         if self.longest_before != 0 {
             self.mistakes = (self.mistakes + 1).min(MAX_MISTAKES);
+        }
+        match self.flow? {
+            Awaited::Datagrams(flow) => Some(flow),
+            Awaited::Tcp(_) => None,
         }
     }
 }
 
 pub(crate) fn is_watched(entry: &ContextEntry) -> bool {
     entry.suspects && entry.timers.is_some()
+}
+
+/// How well the answers to a flow are told from payload of others.
+fn rank(flow: Option<Awaited>) -> u8 {
+    match flow {
+        None => 0,
+        Some(Awaited::Datagrams(_)) => 1,
+        Some(Awaited::Tcp(_)) => 2,
+    }
 }
 
 /// The time in units of 2^16 ns.

@@ -7,7 +7,8 @@
 //! | proof | payload received that is no proof and stops the Send Timer, if proof came last | proof, `Heard`, other locators | `Suspected`, at the next such payload after a second |
 //!
 //! (*) While the answer to a TCP segment is awaited ([`Wait::of_flow`]), only payload of a sender who knows the tag
-//! or the connection.
+//! or the connection. While the answer to a datagram is awaited whose flow has a known label, only such payload and
+//! datagrams with the label disarm the Silence timer; other payload still disarms the Send Timer.
 
 use moorline_datapath::shim6::{ContextCounters, ContextEntry, ReapTimers, Report};
 use moorline_types::Instant;
@@ -15,7 +16,7 @@ use moorline_types::Instant;
 use core::time::Duration;
 
 use crate::reports::Reports;
-use crate::shim6::hint::Wait;
+use crate::shim6::hint::{Missed, Wait};
 use crate::shim6::proof::Unproven;
 
 /// Time until a report that found no room is tried again. Not configurable.
@@ -76,36 +77,33 @@ impl Live {
         }
     }
 
-    /// Notes received payload. `is_answer`: the payload may be the answer that this host waits for. Returns the time to
-    /// look at the timers, if a period begins with it.
-    pub(crate) fn on_received(
-        &mut self,
-        octets: usize,
-        is_answer: bool,
-        look: &mut Look<'_>,
-    ) -> Option<Instant> {
+    /// Notes received payload. Returns the time to look at the timers, if a period begins with it.
+    pub(crate) fn on_received(&mut self, octets: usize, look: &Look<'_>) -> Option<Instant> {
         let (entry, now) = (look.entry, look.now);
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += octets as u64;
         self.counters.last_rx = now;
-        if is_answer {
-            self.on_answer(look);
-        }
         let timers = entry.timers.filter(|_| self.first_rx.is_none())?;
         self.set_first_rx(Some(now));
         has_keepalives(&timers).then(|| now + timers.keepalive_interval)
     }
 
-    fn on_answer(&mut self, look: &mut Look<'_>) {
-        let (entry, now) = (look.entry, look.now);
+    /// Payload came in that stops the Send Timer.
+    pub(crate) fn on_sign_of_life(&mut self) {
         self.first_tx = None;
-        self.wait.on_received(now);
+    }
+
+    /// Payload came in that may be the answer that this host waits for.
+    pub(crate) fn on_answer(&mut self, look: &mut Look<'_>) -> Missed {
+        let (entry, now) = (look.entry, look.now);
+        let missed = self.wait.on_received(now);
         if entry.watch != 0 && entry.watch != self.watch_seen {
             let report = Report::Received { context: entry.id, at: now };
             if look.reports.push(report) {
                 self.watch_seen = entry.watch;
             }
         }
+        missed
     }
 
     /// Whether payload was sent since payload was last received as an answer.
@@ -120,10 +118,10 @@ impl Live {
     }
 
     /// The core has heard from the peer by other means than payload.
-    pub(crate) fn on_heard(&mut self, at: Instant) {
+    pub(crate) fn on_heard(&mut self, at: Instant) -> Missed {
         self.first_tx = self.first_tx.filter(|&first| first >= at);
-        self.wait.on_heard(at);
         self.unproven.on_proof();
+        self.wait.on_heard(at)
     }
 
     pub(crate) fn on_timers_taken_away(&mut self) {

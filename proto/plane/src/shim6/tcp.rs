@@ -1,10 +1,10 @@
-//! TCP segments (RFC 9293 s3.1), and the sequence numbers that flows have sent so far.
+//! TCP segments (RFC 9293 s3.1), and the sequence numbers that flows have sent so far; the ports of datagrams.
 
 use alloc::collections::BTreeMap;
 
 use moorline_types::ContextTag;
 
-use moorline_wire::ip6::{IP6_LEN, Ip6, TCP};
+use moorline_wire::ip6::{IP6_LEN, Ip6, TCP, UDP};
 
 /// Upper layer directly behind an IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +12,18 @@ pub(crate) enum Payload {
     Tcp(Tcp),
     /// TCP without its whole header.
     Cut,
+    /// UDP.
+    Datagram(Datagram),
     Other,
+}
+
+/// Fields that the plane reads from a packet of UDP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Datagram {
+    pub(crate) source: u16,
+    pub(crate) destination: u16,
+    /// Flow label of the IPv6 header.
+    pub(crate) label: u32,
 }
 
 /// Fields that the plane reads from a TCP header.
@@ -28,10 +39,16 @@ pub(crate) struct Tcp {
 
 impl Payload {
     pub(crate) fn of(ip6: &Ip6, packet: &[u8]) -> Self {
-        if ip6.next_header != TCP {
-            return Self::Other;
+        let upper = packet.get(IP6_LEN..).unwrap_or_default();
+        match (ip6.next_header, upper) {
+            (TCP, _) => Tcp::read(upper).map_or(Self::Cut, Self::Tcp),
+            (UDP, &[a, b, c, d, ..]) => Self::Datagram(Datagram {
+                source: u16::from_be_bytes([a, b]),
+                destination: u16::from_be_bytes([c, d]),
+                label: ip6.flow_label,
+            }),
+            _ => Self::Other,
         }
-        packet.get(IP6_LEN..).and_then(Tcp::read).map_or(Self::Cut, Self::Tcp)
     }
 }
 
@@ -94,11 +111,11 @@ impl Flow {
         Self(mix(hash))
     }
 
-    fn place(self) -> u64 {
+    pub(crate) fn place(self) -> u64 {
         (self.0 >> 32) % SEGMENTS
     }
 
-    fn number(self) -> u64 {
+    pub(crate) fn number(self) -> u64 {
         self.0 & 0xffff_ffff | 1
     }
 }

@@ -60,10 +60,12 @@ fn play(entry: &mut ContextEntry, steps: &[(u64, Step)]) -> (Vec<(u64, Report)>,
         match step {
             Sent => drop(live.on_sent(100, &Look { entry, reports: &mut reports, now })),
             Received => {
-                let _ =
-                    live.on_received(100, true, &mut Look { entry, reports: &mut reports, now });
+                let look = &mut Look { entry, reports: &mut reports, now };
+                live.on_sign_of_life();
+                let _ = live.on_answer(look);
+                let _ = live.on_received(100, look);
             }
-            Heard => live.on_heard(now),
+            Heard => drop(live.on_heard(now)),
             Looked => next = live.look(&mut Look { entry, reports: &mut reports, now }),
             TimersOff => {
                 entry.timers = None;
