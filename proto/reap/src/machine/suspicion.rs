@@ -227,7 +227,7 @@ impl Machine {
             }
             // A peer that has never answered a check may not know checks. Every peer knows exploration, which is the
             // most that an ICMPv6 error may cause (RFC 5534 s3.2).
-            None if self.has_current_answered() || hint == FailureHint::Unreachable => {
+            None if self.is_answerer() || hint == FailureHint::Unreachable => {
                 self.step(Input::PathGone, cause, None, now);
                 self.forget_checks();
             }
@@ -336,6 +336,11 @@ impl Machine {
     /// Whether the peer has answered a check by the current pair.
     pub(super) fn has_current_answered(&self) -> bool {
         self.monitor.as_ref().is_some_and(|monitor| monitor.current_rtt.known().is_some())
+    }
+
+    /// Whether the peer answers checks: by the current pair, or by another one while the current pair is new.
+    pub(super) fn is_answerer(&self) -> bool {
+        self.has_current_answered() || self.knows_checks()
     }
 
     pub(super) fn trial_mut(&mut self) -> Option<&mut Trial> {
