@@ -220,8 +220,9 @@ impl Machine {
             }
             None if is_expired => self.on_silence(now),
             // Payload still comes in, and no pair answers checks: a firewall may have begun to drop them. Payload that may
-            // be anybody's is better than a pair that carries none.
-            None if hint == FailureHint::Unproven => {
+            // be anybody's is better than a pair that carries none. Payload that has left the ULIDs is dropped with the
+            // checks, and an exploration takes it back (decision 208).
+            None if hint == FailureHint::Unproven && self.is_unmoved() => {
                 self.forget_checks();
                 self.tell(Event::Cleared { hint, after: now.since(started) });
             }
