@@ -8,6 +8,7 @@ mod found;
 mod ilnp;
 mod mixed;
 mod neighbors;
+mod one_way;
 mod outages;
 mod plain_nodes;
 mod plans;

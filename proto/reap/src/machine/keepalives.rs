@@ -7,6 +7,7 @@ use core::time::Duration;
 use moorline_types::Instant;
 
 use super::Machine;
+use super::suspicion::UNKNOWN_DUE;
 use crate::config::TRIES;
 use crate::event::FailureHint;
 use crate::monitor::{Asked, Question, Suspicion, Trial};
@@ -14,10 +15,10 @@ use crate::profile::PROOF_INTERVAL;
 use crate::state::State;
 
 impl Machine {
-    /// A keepalive came in. The keepalive stops the Send Timer. If the peer answers checks by the current pair, only
-    /// such an answer ends a trial.
+    /// A keepalive came in. The keepalive stops the Send Timer. If the peer answers checks, only an answer by the current
+    /// pair ends a trial. The current pair may be new, and so may have answered no check yet.
     pub(super) fn on_keepalive(&mut self, now: Instant) {
-        if self.state != State::Operational || !self.suspects() || !self.has_current_answered() {
+        if self.state != State::Operational || !self.suspects() || !self.is_answerer() {
             return self.on_current_answered(now);
         }
         match self.trial_mut() {
@@ -115,9 +116,8 @@ impl Machine {
     }
 
     fn send_question(&mut self, by: Question, now: Instant) {
-        let Some(due) = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due()) else {
-            return;
-        };
+        let known = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due());
+        let due = known.unwrap_or(UNKNOWN_DUE);
         let due = if matches!(by, Question::Proof(..)) { due.max(PROOF_DUE) } else { due };
         self.flight().asked = Some(Asked { due: now + due, by });
         self.send_check(self.current(), now);

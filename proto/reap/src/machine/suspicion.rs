@@ -230,14 +230,15 @@ impl Machine {
             }
             None if is_expired => self.on_silence(now),
             // Payload still comes in, and no pair answers checks: a firewall may have begun to drop them. Payload that may
-            // be anybody's is better than a pair that carries none.
-            None if hint == FailureHint::Unproven => {
+            // be anybody's is better than a pair that carries none. Payload that has left the ULIDs is dropped with the
+            // checks, and an exploration takes it back (decision 208).
+            None if hint == FailureHint::Unproven && self.is_unmoved() => {
                 self.forget_checks();
                 self.tell(Event::Cleared { hint, after: now.since(started) });
             }
             // A peer that has never answered a check may not know checks. Every peer knows exploration, which is the
             // most that an ICMPv6 error may cause (RFC 5534 s3.2).
-            None if self.has_current_answered() || hint == FailureHint::Unreachable => {
+            None if self.is_answerer() || hint == FailureHint::Unreachable => {
                 self.step(Input::PathGone, cause, None, now);
                 self.forget_checks();
             }
@@ -346,6 +347,11 @@ impl Machine {
     /// Whether the peer has answered a check by the current pair.
     pub(super) fn has_current_answered(&self) -> bool {
         self.monitor.as_ref().is_some_and(|monitor| monitor.current_rtt.known().is_some())
+    }
+
+    /// Whether the peer answers checks: by the current pair, or by another one while the current pair is new.
+    pub(super) fn is_answerer(&self) -> bool {
+        self.has_current_answered() || self.knows_checks()
     }
 
     pub(super) fn trial_mut(&mut self) -> Option<&mut Trial> {

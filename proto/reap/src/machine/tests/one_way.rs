@@ -31,6 +31,23 @@ fn a_pair_whose_payload_is_lost_is_left_though_keepalives_still_come() {
     }
 }
 
+/// The pair has answered no check before it fails, and the standby path answers the first one.
+#[test]
+fn a_new_pair_whose_payload_is_lost_is_left_though_keepalives_still_come() {
+    for later in 0..8 {
+        let mut net = net(&config());
+        net.hosts[1].payload = None;
+        net.run_for(ms(1_000 + 450 * later));
+        assert!(!net.hosts[0].machine.has_current_answered());
+        net.route = Box::new(|pair| pair != ab(1, 1));
+        let since = net.now;
+        let took = moved_after(&mut net, 0, since);
+        assert!(took <= SEND_TIMEOUT, "{took:?}");
+        assert_eq!(causes(&net, 0), [Cause::Suspicion]);
+        assert!(net.run_until(ms(1_000), Net::is_connected).is_some());
+    }
+}
+
 #[test]
 fn damping_does_not_keep_payload_on_a_pair_that_loses_it() {
     let mut net = one_way(&config());

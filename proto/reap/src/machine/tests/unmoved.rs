@@ -1,8 +1,9 @@
 //! Firewalls drop protocol 140, and pass payload between the ULIDs (decision 208).
 
-use super::monitor::{causes, config};
+use super::monitor::{causes, config, suspect};
 use super::net::Net;
 use super::*;
+use crate::event::FailureHint;
 use crate::profile::Profile;
 
 use alloc::boxed::Box;
@@ -192,6 +193,30 @@ fn a_peer_that_has_probed_in_vain_asks_the_ulids_as_well() {
             filter(&mut net, [false; 2]);
             net.run_for(ms(70_000));
             assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "{from:?} {seed}: {:?}", causes(&net, 1));
+        }
+    }
+}
+
+/// The peer's payload takes the ULIDs again, so payload that may be anybody's comes in. No pair answers checks.
+#[test]
+fn payload_that_has_moved_goes_back_though_payload_of_the_ulids_comes_in() {
+    for seed in 0..16 {
+        let mut net = settled(seed, true);
+        net.route = Box::new(|pair| ![ab(1, 1), ba(1, 1)].contains(&pair));
+        net.run_for(ms(20_000));
+        net.route = Box::new(|_| true);
+        net.run_for(ms(2_000));
+        assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+        filter(&mut net, [true; 2]);
+        net.hosts[1].payload = None;
+        let since = net.now;
+        suspect(&mut net, 0, FailureHint::Unproven);
+        while net.pairs()[0] != ab(1, 1) {
+            net.run_for(ms(20));
+            let now = net.now;
+            net.hosts[0].machine.handle_payload(now, now);
+            net.flush(0);
+            assert!(now.since(since) < ms(5_000), "{seed}: still behind the header");
         }
     }
 }
