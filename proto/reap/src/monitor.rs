@@ -7,6 +7,7 @@ use moorline_types::{Instant, LocatorPair};
 
 use crate::bounded::{ALLOWANCES, Answers};
 use crate::comparison::Comparison;
+use crate::event::FailureHint;
 use crate::machine::SeenAnswer;
 use crate::timers::Timer;
 
