@@ -97,7 +97,7 @@ pub(crate) struct Seen<'a> {
 pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
     for uplink in Node::places(seen.view) {
-        for own in uplink.addresses.iter().filter(|own| own.flags.is_usable()) {
+        for own in uplink.addresses.iter().filter(|own| is_of_node(own)) {
             let Ilv { l64, .. } = Ilv::of(own.address);
             let is_attached = seen.attached.is_none_or(|all| all.contains(&uplink.ifindex));
             if !uplink.carrier || !is_attached || !l64.is_global_unicast() {
@@ -128,11 +128,18 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     (Node { nids, uplinks }, state)
 }
 
-/// Identifiers of this node. An address counts once the kernel has found it unique on its link.
+/// Whether an address gives an identifier and a locator. The kernel has to have found it unique on its link. If its
+/// prefix is longer than a locator, as with DHCPv6, the rest of the prefix of the locator is for others: routers may bring
+/// no packets for another identifier there.
+const fn is_of_node(own: &UplinkAddress) -> bool {
+    own.flags.is_usable() && own.prefix_len <= LOCATOR_LEN
+}
+
+/// Identifiers of this node.
 //= rfc6740#3.1.2-2
 fn nids(view: &HostView, known: &BTreeSet<Nid>) -> BTreeSet<Nid> {
     let all = Node::places(view).flat_map(|uplink| &uplink.addresses);
-    let own = all.filter(|own| own.flags.is_usable()).map(|own| Ilv::of(own.address).nid);
+    let own = all.filter(|own| is_of_node(own)).map(|own| Ilv::of(own.address).nid);
     own.chain(known.iter().copied()).collect()
 }
 
@@ -242,6 +249,9 @@ const NEUTRAL: u16 = 100;
 const AVOIDED: u16 = 200;
 /// Addition for addresses that are not for new traffic.
 const DEPRECATED: u16 = 1000;
+
+/// Bits of a locator (RFC 6740 s3.1).
+const LOCATOR_LEN: u8 = 64;
 
 #[cfg(test)]
 mod tests;

@@ -59,6 +59,26 @@ fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
     assert_eq!(node.uplinks.into_values().collect::<Vec<_>>(), [1, 2]);
 }
 
+/// DHCPv6 gives the host one address of the second ISP.
+#[test]
+fn an_address_without_its_prefix_is_neither_locator_nor_identifier() {
+    let single = UplinkAddress { prefix_len: 128, ..address("2001:db8:2::b", FINE, u32::MAX) };
+    let shared = UplinkAddress { prefix_len: 65, ..address("2001:db8:3::c", FINE, u32::MAX) };
+    let addresses = [address("2001:db8:1::a", FINE, u32::MAX), single, shared];
+    let (node, state) = node(&Seen {
+        view: &view(&[uplink(1, &addresses[..1]), uplink(2, &addresses[1..])]),
+        attached: None,
+        known: &BTreeSet::new(),
+        rules: &[],
+        routes: &LocalRoutes::default(),
+        failing: &BTreeSet::new(),
+        before: &BTreeMap::new(),
+    });
+    assert_eq!(state.nids, [Nid(0xa)]);
+    assert_eq!(told(&state), [("2001:0db8:0001:0000".to_owned(), 100, 3600)]);
+    assert_eq!(node.uplinks.into_values().collect::<Vec<_>>(), [1]);
+}
+
 //= rfc6740#3.1.2-2 (test)
 #[test]
 fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
