@@ -95,8 +95,8 @@ struct stalled {
 	/* Host order. */
 	__u16 local_port;
 	__u16 peer_port;
-	/* Sequence numbers: the oldest octet without an acknowledgement, and the next octet to send. They are equal if
-	 * the program has had the socket send.
+	/* Sequence numbers: the oldest octet without an acknowledgement, and the next octet to send. If these are
+	 * equal, the socket had nothing in flight, and the program has had it send.
 	 */
 	__u32 snd_una;
 	__u32 snd_nxt;
@@ -136,7 +136,8 @@ static __always_inline int wants_errors(const struct inet_sock *inet)
 
 /* Has a socket send what it has not sent. While the host had no route, nothing of it left, so it is not in flight:
  * the socket waits for the timer of window probes (RFC 9293 s3.8.6.1), for which RFC 6069 has no notice. The kernel
- * sends when TCP_NODELAY is set, as far as the window of the peer lets it. The kernel holds the lock of the socket.
+ * sends when TCP_NODELAY is set, also if the program has corked the socket, as far as the window of the peer lets it: a
+ * socket whose peer has no window sends nothing. The kernel holds the lock of the socket.
  */
 static __always_inline void send_now(struct sock_common *socket)
 {

@@ -3,7 +3,8 @@
  * bits are the only field of a datagram that a sender off the path has to guess.
  *
  * A flow has the label of its first answer: a datagram with the ports of one that this host has sent. After two
- * wrong doubts of the flow without a datagram with the label between them, the label is forgotten.
+ * wrong doubts of the flow, without a datagram with the label in a wait between them, the flow has no label until
+ * its place is taken anew: its answers may have several labels.
  */
 #ifndef MOORLINE_LABEL_H
 #define MOORLINE_LABEL_H
@@ -16,12 +17,13 @@ struct ports {
 	__be16 destination;
 };
 
-/* Fields of label.label: the flow label, whether it is known, and whether a doubt of the flow was wrong since
- * the last datagram with the label.
+/* Fields of label.label: the flow label, whether it is known, whether a doubt of the flow was wrong since the last
+ * datagram with the label, and whether the flow has none any more.
  */
 #define LABEL_MASK 0x000fffffU
 #define LABEL_KNOWN 0x80000000U
 #define LABEL_MISSED 0x40000000U
+#define LABEL_NONE 0x20000000U
 /* Flag in live.place: the flow is of datagrams, and its place is in `labels`. */
 #define PLACE_OF_DATAGRAMS 0x8000U
 
@@ -54,7 +56,7 @@ static __always_inline bool label_received(__u64 hash, __u32 label)
 {
 	struct label *known = label_at(flow_place(hash), flow_number(hash));
 
-	if (!known)
+	if (!known || known->label & LABEL_NONE)
 		return false;
 	if (!(known->label & LABEL_KNOWN))
 		known->label = LABEL_KNOWN | label;
@@ -82,7 +84,7 @@ static __always_inline void label_missed(const struct live *live)
 	struct label *known = label_awaited(live);
 
 	if (known)
-		known->label = known->label & LABEL_MISSED ? 0 : known->label | LABEL_MISSED;
+		known->label = known->label & LABEL_MISSED ? LABEL_NONE : known->label | LABEL_MISSED;
 }
 
 #endif

@@ -53,13 +53,13 @@ static __always_inline __u64 flow_hash(__u64 local_tag, __u32 local_port, __u32 
 	return (hash ^ hash >> 32) * MIX;
 }
 
-/* Number of a flow in `segments`, never 0. */
+/* Number of a flow in `segments` and `labels`, never 0. */
 static __always_inline __u32 flow_number(__u64 hash)
 {
 	return (__u32)hash | 1;
 }
 
-/* Place of a flow in `segments`. */
+/* Place of a flow in `segments` and `labels`. */
 static __always_inline __u32 flow_place(__u64 hash)
 {
 	return (hash >> 32) % SEGMENTS;
@@ -79,7 +79,8 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 
 	if (!known)
 		return false;
-	known->expected = bpf_ntohl(tcp->flags & TCP_ACK ? tcp->acknowledgement : tcp->sequence);
+	/* Whoever has sent a SYN knows the acknowledgement that answers it. */
+	known->expected = bpf_ntohl((tcp->flags & (TCP_SYN | TCP_ACK)) == TCP_ACK ? tcp->acknowledgement : tcp->sequence);
 	if (known->flow != flow) {
 		known->flow = flow;
 		known->acknowledged = begin;

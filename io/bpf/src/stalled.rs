@@ -14,8 +14,9 @@ use crate::tables::Table;
 ///
 /// A `bpf_iter` program looks through the sockets in the network namespace of the caller of [`StalledSockets::list`].
 /// It leaves out sockets that have asked for ICMPv6 errors (`IPV6_RECVERR`) and sockets that are not connected yet:
-/// these would take a notice for a failure. A socket that has data to send, has nothing in flight, and has doubled its timer could not
-/// send, for example because the host had no route. The program has such a socket send as it lists it.
+/// these would take a notice for a failure. A socket that has data to send, has nothing in flight, and has doubled its
+/// timer could not send, because the host had no route or the peer no window. The program has such a socket send as it
+/// lists it, as far as the window lets it.
 pub struct StalledSockets {
     link: Link,
     wanted: Table<types::pair, u8>,

@@ -5,8 +5,8 @@
 //! questions go to the same address, so a peer whose own ISP has failed answers by neither uplink and shows nothing.
 //! Peers in one network of 48 bits count as one peer, so one peer alone cannot make the host leave an uplink. While
 //! the uplink fails, the host goes on asking the peers, one after another. The uplink is used again when peers have
-//! answered by it for a while, which doubles with each failure; if no other uplink works, an answer is enough. Then the host *watches* it for a while: no context may
-//! use the uplink yet, so no context would notice another failure.
+//! answered by it for a while, which doubles with each failure; if no other uplink works, an answer is enough. Then
+//! the host *watches* it for a while: no context may use the uplink yet, so no context would notice another failure.
 //!
 //! A doubt that comes while the host asks, or within [`QUIET`] after a doubt, waits: an answer to an earlier question
 //! does not settle it.

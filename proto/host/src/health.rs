@@ -57,6 +57,8 @@ struct Request {
 struct Failing {
     /// Time since which requests are answered again.
     good_since: Option<Instant>,
+    /// Whether a request was answered since the failure.
+    has_answered: bool,
 }
 
 impl Health {
@@ -179,9 +181,10 @@ impl Asked {
         }
     }
 
-    /// Whether the uplink has failed and gets answers again, not for long enough yet.
+    /// Whether the uplink has failed and has had an answer since, not for long enough yet. If answers get lost now and
+    /// then, this does not change.
     fn answers_again(&self) -> bool {
-        self.failing.is_some_and(|failing| failing.good_since.is_some())
+        self.failing.is_some_and(|failing| failing.has_answered)
     }
 
     fn due(&self) -> Duration {
@@ -212,7 +215,7 @@ impl Asked {
                 (self.failing, self.failed_at) = (Some(Failing::default()), Some(now));
             }
             Some(failing) if lost >= FEW => failing.good_since = None,
-            Some(Failing { good_since: Some(since) }) if now.since(*since) >= steady => {
+            Some(Failing { good_since: Some(since), .. }) if now.since(*since) >= steady => {
                 (self.failing, self.failed_at) = (None, Some(now));
             }
             _ => {}
@@ -254,6 +257,7 @@ impl Asked {
         self.answered = Some((first, request.at));
         if let Some(failing) = &mut self.failing {
             failing.good_since.get_or_insert(now);
+            failing.has_answered = true;
         }
     }
 }

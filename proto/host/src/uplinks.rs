@@ -47,21 +47,18 @@ impl Host {
     pub fn failing_uplinks(&self) -> BTreeSet<u32> {
         let mut failing = self.health.failing();
         failing.extend(self.doubts.failing());
-        if !self.has_uplink_but(&failing) {
+        let view = &self.routing.view;
+        if view.uplinks.iter().all(|uplink| is_avoided(view, &failing, uplink.ifindex)) {
             // An uplink that answers again is better than one that does not, although it may not answer for long.
-            failing.retain(|ifindex| !self.doubts.answering_again().contains(ifindex));
+            let again = self.doubts.answering_again();
+            failing.retain(|ifindex| !again.contains(ifindex));
         }
         // If all uplinks fail, none is better.
-        if !self.has_uplink_but(&failing) {
+        let is_other = |uplink: &Uplink| uplink.carrier && !failing.contains(&uplink.ifindex);
+        if !view.uplinks.iter().any(is_other) {
             failing.clear();
         }
         failing
-    }
-
-    /// Whether there is another uplink with a carrier.
-    fn has_uplink_but(&self, failing: &BTreeSet<u32>) -> bool {
-        let is_other = |uplink: &Uplink| uplink.carrier && !failing.contains(&uplink.ifindex);
-        self.routing.view.uplinks.iter().any(is_other)
     }
 
     /// Interface indices of the uplinks whose carrier has come back after several losses, and has to stay for a while

@@ -143,7 +143,7 @@ impl PathMonitor {
         let comparison = self.comparison().map(|comparison| (comparison.next, Timer::Comparison));
         let follow = self.flight.as_ref().and_then(|flight| flight.follow);
         let follow = follow.map(|follow| (follow.next, Timer::Follow));
-        [round, trial.or(deferred), answer, comparison, follow]
+        [round, trial, deferred, answer, comparison, follow]
             .into_iter()
             .flatten()
             .min_by_key(|&(at, _)| at)

@@ -70,16 +70,14 @@ impl Machine {
         // If the context does not have the source, the sender gets an R1bis only.
         let is_strange = established.is_some_and(|known| !known.has_locators(locators));
         let octets = packet.octets();
-        let quoted = octets.len().saturating_sub(ERROR_HEADER_LEN);
-        let quote = octets.get(..quoted).unwrap_or(octets).to_vec();
-        let error = Message::Error(ErrorMessage { code, pointer, packet: quote });
         let is_refused = packet.kind() == MessageType::ERROR || is_strange;
-        if is_refused
-            || error.octets().len() > octets.len()
-            || self.take_answer(locators.peer, now).is_err()
-        {
+        let is_short = octets.len() <= ERROR_HEADER_LEN;
+        if is_refused || is_short || self.take_answer(locators.peer, now).is_err() {
             return;
         }
+        let quoted = octets.len().saturating_sub(ERROR_HEADER_LEN);
+        let packet = octets.get(..quoted).unwrap_or(octets).to_vec();
+        let error = Message::Error(ErrorMessage { code, pointer, packet });
         self.push_transmit(Via::Pair(locators), error);
     }
 

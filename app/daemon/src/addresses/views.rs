@@ -295,7 +295,9 @@ fn contexts_use(count: u64) -> String {
 }
 
 fn way_back(interface: &str, address: Ipv6Addr) -> String {
-    format!("ip -6 addr add {address}/64 dev {interface} noprefixroute nodad, or restart moorlined.")
+    format!(
+        "ip -6 addr add {address}/64 dev {interface} noprefixroute nodad, or restart moorlined."
+    )
 }
 
 fn state(own: &UplinkAddress) -> AddressState {

@@ -52,6 +52,8 @@ pub(super) struct Failing {
     since: Instant,
     /// Time since which peers answer by the uplink again.
     good_since: Option<Instant>,
+    /// Whether a peer has answered by the uplink since the failure.
+    has_answered: bool,
     /// Number of questions in a row that peers answered by the other uplink alone.
     missed: usize,
     /// Time when a peer last answered by the other uplink.
@@ -90,9 +92,10 @@ impl Uplink {
         matches!(self.state, State::Failing(Failing { is_unknown: false, .. }))
     }
 
-    /// Whether the uplink has failed and peers answer by it again, not for long enough yet.
+    /// Whether the uplink has failed and a peer has answered by it since, not for long enough yet. If answers get lost now
+    /// and then, this does not change.
     pub(super) const fn answers_again(&self) -> bool {
-        matches!(self.state, State::Failing(Failing { good_since: Some(_), .. }))
+        matches!(self.state, State::Failing(Failing { has_answered: true, .. }))
     }
 
     pub(super) fn begin(&mut self, targets: Vec<Target>, now: Instant) {
@@ -251,7 +254,7 @@ impl Uplink {
             // The uplink was slow, not dead.
             State::Failing(failing) if left <= failing.since => self.rest(now),
             State::Failing(failing) => {
-                failing.missed = 0;
+                (failing.missed, failing.has_answered) = (0, true);
                 failing.good_since.get_or_insert(now);
             }
             State::Asking { since, .. } if by == OWN && left >= *since => self.rest(now),
@@ -289,6 +292,7 @@ impl Uplink {
             self.state = State::Failing(Failing {
                 since: now,
                 good_since: None,
+                has_answered: false,
                 missed: 0,
                 other_at: now,
                 is_unknown: false,

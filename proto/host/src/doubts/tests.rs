@@ -103,8 +103,11 @@ impl Net {
                     self.ask()
                 }
             };
-            if changed {
-                self.changes.push((self.now, self.doubts.failing()));
+            let failing = self.doubts.failing();
+            // An uplink that answers again is a change as well.
+            let before = self.changes.last().map(|(_, failing)| failing.clone());
+            if changed && before.unwrap_or_default() != failing {
+                self.changes.push((self.now, failing));
             }
         }
         self.now = end;

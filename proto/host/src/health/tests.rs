@@ -131,6 +131,21 @@ fn an_uplink_that_answers_again_is_better_than_one_that_has_just_failed() {
     }
 }
 
+/// Both uplinks have failed. The first one answers now and then, and the second one never.
+#[test]
+fn an_uplink_that_answers_now_and_then_stays_better_than_one_that_never_does() {
+    for seed in 0..20 {
+        let mut net = Net::new(seed);
+        net.run(Duration::from_secs(10));
+        net.loss = [1000, 0];
+        net.run(Duration::from_secs(5));
+        net.loss = [700, 1000];
+        net.run(Duration::from_secs(300));
+        assert!(net.changes.len() <= 3, "seed {seed}: {:?}", net.changes);
+        assert_eq!(net.health.failing(), BTreeSet::from([2]), "seed {seed}");
+    }
+}
+
 #[test]
 fn an_uplink_that_has_never_answered_or_is_slow_is_found_as_well() {
     for rtts in ROUND_TRIPS {

@@ -65,11 +65,11 @@ impl Seen {
 /// What a received packet shows about its sender.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
-    /// It is the peer.
+    /// The sender is the peer.
     is_proof: bool,
-    /// It may be the peer, which stops the Send Timer.
+    /// The sender may be the peer, which stops the Send Timer.
     is_sign_of_life: bool,
-    /// It may have the answer that this host waits for.
+    /// The packet may be the answer that this host waits for.
     is_answer: bool,
 }
 

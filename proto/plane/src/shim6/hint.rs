@@ -5,9 +5,10 @@
 //! answer comes a round trip later. Then payload ends the wait only if its sender knows the tag, or a
 //! connection of this host: anybody can send other payload with the ULIDs as addresses. The same holds for the first
 //! datagram whose flow has a known label ([`Labels`](crate::shim6::label::Labels)), until a segment is sent, and then
-//! such datagrams end the wait, too. The usual wait is the longest one of the current stretch of time and the stretch before. Silence is a wait that exceeds the usual wait by as much
-//! again, and by [`SILENCE_FLOOR`] at least. A TCP retransmission is a hint too if the wait has been as long as usual.
-//! A retransmission before that repairs a loss of which the peer has told TCP.
+//! such datagrams end the wait, too. The usual wait is the longest one of the current stretch of time and the stretch
+//! before. Silence is a wait that exceeds the usual wait by as much again, and by [`SILENCE_FLOOR`] at least. A TCP
+//! retransmission is a hint too if the wait has been as long as usual. A retransmission before that repairs a loss of
+//! which the peer has told TCP.
 //!
 //! If a hint turns out wrong, both limits double for that context. In the first stretch of a context they do not: if
 //! it began amid a burst of answers, no round trip has been measured. Each stretch without a mistake halves the

@@ -1,8 +1,9 @@
 //! Flow labels of datagrams (RFC 6437). Many hosts draw the label of a flow from a secret, and keep it: its 20 bits are the
 //! only field of a datagram that its sender off the path has to guess.
 //!
-//! The label of a flow is that of the first answer: a datagram with the ports of one that this host has sent. If the pair
-//! works, and twice in a row no datagram with the label has ended the doubt of the flow, the label is forgotten.
+//! The label of a flow is that of the first answer: a datagram with the ports of one that this host has sent. After two wrong
+//! doubts of the flow, without a datagram with the label in a wait between them, the flow has no label until its place is
+//! taken anew: its answers may have several labels.
 
 use alloc::collections::BTreeMap;
 
@@ -15,11 +16,20 @@ pub(crate) struct Labels(BTreeMap<u64, Label>);
 #[derive(Clone, Copy, Debug)]
 struct Label {
     flow: u64,
-    known: Option<Known>,
+    known: Known,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+enum Known {
+    /// No answer has come.
+    Not,
+    Label(Answers),
+    /// The label was wrong twice.
+    Never,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Answers {
     label: u32,
     /// Whether a doubt of the flow was wrong since the last datagram with the label.
     is_missed: bool,
@@ -28,35 +38,42 @@ struct Known {
 impl Labels {
     /// Notes a sent datagram. True if the label of its flow is known.
     pub(crate) fn on_sent(&mut self, flow: Flow) -> bool {
-        let new = Label { flow: flow.number(), known: None };
+        let new = Label { flow: flow.number(), known: Known::Not };
         let entry = self.0.entry(flow.place()).or_insert(new);
         if entry.flow != new.flow {
             *entry = new;
         }
-        entry.known.is_some()
+        matches!(entry.known, Known::Label(_))
     }
 
     /// Notes a received datagram. True if it has the label of a flow of this host.
     pub(crate) fn on_received(&mut self, flow: Flow, label: u32) -> bool {
         let Some(entry) = self.of(flow) else { return false };
-        let known = entry.known.get_or_insert(Known { label, is_missed: false });
-        let is_right = known.label == label;
-        known.is_missed &= !is_right;
+        if matches!(entry.known, Known::Not) {
+            entry.known = Known::Label(Answers { label, is_missed: false });
+        }
+        let Known::Label(answers) = &mut entry.known else { return false };
+        let is_right = answers.label == label;
+        answers.is_missed &= !is_right;
         is_right
     }
 
     /// Whether the label of the flow is known.
     pub(crate) fn knows(&self, flow: Flow) -> bool {
         let entry = self.0.get(&flow.place()).filter(|entry| entry.flow == flow.number());
-        entry.is_some_and(|entry| entry.known.is_some())
+        entry.is_some_and(|entry| matches!(entry.known, Known::Label(_)))
     }
 
     /// A doubt of the flow was wrong: its pair works.
     pub(crate) fn on_missed(&mut self, flow: Flow) {
-        if let Some(entry) = self.of(flow) {
-            let once = entry.known.filter(|known| !known.is_missed);
-            entry.known = once.map(|known| Known { is_missed: true, ..known });
-        }
+        let Some(entry) = self.of(flow) else { return };
+        entry.known = match entry.known {
+            Known::Label(answers) if !answers.is_missed => {
+                Known::Label(Answers { is_missed: true, ..answers })
+            }
+            Known::Label(_) => Known::Never,
+            known => known,
+        };
     }
 
     fn of(&mut self, flow: Flow) -> Option<&mut Label> {
@@ -85,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn two_wrong_doubts_in_a_row_forget_a_label() {
+    fn after_two_wrong_doubts_in_a_row_a_flow_has_no_label() {
         let mut labels = Labels::default();
         labels.on_sent(flow(1));
         labels.on_received(flow(1), 9);
@@ -97,7 +114,7 @@ mod tests {
         assert!(!labels.on_received(flow(1), 8), "once");
         labels.on_missed(flow(1));
         assert!(!labels.knows(flow(1)));
-        assert!(labels.on_received(flow(1), 8) && labels.knows(flow(1)));
+        assert!(!labels.on_received(flow(1), 8) && !labels.on_sent(flow(1)), "for good");
     }
 
     #[test]

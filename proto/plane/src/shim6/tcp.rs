@@ -132,8 +132,8 @@ struct Segment {
     acknowledged: u32,
     /// Sequence number behind everything that the flow has sent.
     end: u32,
-    /// Acknowledgement number that the flow has last sent: the peer's next sequence number (RCV.NXT). After a SYN
-    /// without one, the sequence number of the SYN, which nobody guesses either.
+    /// Acknowledgement number that the flow has last sent: the peer's next sequence number (RCV.NXT). After a SYN, the
+    /// sequence number of the SYN, which nobody guesses either.
     expected: u32,
 }
 
@@ -142,7 +142,9 @@ impl Segments {
     pub(crate) fn note(&mut self, flow: Flow, tcp: &Tcp, span: u32) -> bool {
         let end = tcp.sequence.wrapping_add(span);
         let acknowledged = tcp.sequence;
-        let expected = if tcp.is_ack() { tcp.acknowledgement } else { tcp.sequence };
+        // Whoever has sent a SYN knows the acknowledgement that answers it.
+        let is_known = tcp.is_syn() || !tcp.is_ack();
+        let expected = if is_known { tcp.sequence } else { tcp.acknowledgement };
         let new = Segment { flow: flow.number(), acknowledged, end, expected };
         let known = self.0.entry(flow.place()).or_insert(Segment { flow: 0, ..new });
         known.expected = expected;
@@ -253,6 +255,11 @@ mod tests {
         assert!(is_answer(750, RST));
         segments.note(flow, &segment(900, 0, SYN), 1);
         assert!(!segments.is_acknowledged(flow, &segment(0, 0, RST)), "the reset of a SYN has ACK");
+        segments.note(flow, &segment(1_900, 70, SYN | ACK), 1);
+        assert!(
+            !segments.is_acknowledged(flow, &segment(70, 0, RST)),
+            "whoever has sent a SYN knows what answers it"
+        );
     }
 
     #[test]

@@ -166,7 +166,9 @@ impl Machine {
             if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
                 trial.give_up_checks();
             } else if let Some(trial) = flight.trial.take() {
-                flight.deferred = Some(Suspicion { since: trial.started, ..trial.suspicion });
+                let before = flight.deferred.filter(|before| !before.is_error());
+                let suspicion = Suspicion { since: trial.started, ..trial.suspicion };
+                flight.deferred = before.or(Some(suspicion));
                 let quiet = monitor.past_mut(current).quiet_mut(trial.suspicion.hint);
                 quiet.until = now + RETRY / 4;
             }

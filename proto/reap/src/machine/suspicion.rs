@@ -35,9 +35,7 @@ impl Machine {
         if !is_ready || since < self.heard && hint != FailureHint::Unreachable {
             return;
         }
-        let running = self.monitor.as_ref().and_then(|monitor| monitor.trial());
-        // Anybody can forge an error, so the trial of an error keeps no other suspicion from its own.
-        if running.is_some_and(|trial| !trial.suspicion.is_error() || suspicion.is_error()) {
+        if self.is_looked_at(&suspicion) {
             return;
         }
         if hint == FailureHint::Unproven {
@@ -49,6 +47,17 @@ impl Machine {
             return self.refresh_watch();
         }
         self.try_pair(suspicion, now);
+    }
+
+    /// Whether a trial, a question or a deferred suspicion looks at the pair already. Anybody can forge an error, so the
+    /// trial of an error keeps no other suspicion from its own, and an error takes the place of nothing else.
+    fn is_looked_at(&self, suspicion: &Suspicion) -> bool {
+        let Some(monitor) = &self.monitor else { return false };
+        let covers = |before: &Suspicion| !before.is_error() || suspicion.is_error();
+        let is_asked = monitor.flight.as_ref().is_some_and(|flight| flight.asked.is_some());
+        let is_deferred = monitor.deferred().is_some_and(|before| !before.is_error());
+        monitor.trial().is_some_and(|trial| covers(&trial.suspicion))
+            || suspicion.is_error() && (is_asked || is_deferred)
     }
 
     /// Keeps a suspicion for the end of the quiet time. An error makes room for any other suspicion.
@@ -119,6 +128,8 @@ impl Machine {
 
     fn begin_trial(&mut self, trial: Trial) {
         let (hint, now) = (trial.suspicion.hint, trial.started);
+        // The trial of an error makes room.
+        self.clear_trial(now);
         let flight = self.flight();
         (flight.deferred, flight.asked) = (None, None);
         flight.tell(Event::Suspected { hint });
@@ -176,7 +187,8 @@ impl Machine {
     /// The next checks are due, or the verdict.
     pub(super) fn on_trial_timeout(&mut self, now: Instant) {
         let current = self.current();
-        let Some(trial) = self.trial_mut() else { return self.take_up_deferred(now) };
+        self.take_up_deferred(now);
+        let Some(trial) = self.trial_mut() else { return };
         if trial.next.is_some_and(|next| next <= now) {
             trial.sent += 1;
             trial.next = Some(now + trial.gap).filter(|_| trial.sent < CURRENT_CHECKS);
@@ -265,9 +277,7 @@ impl Machine {
         if trial.expires.is_some() {
             return trial.give_up_checks();
         }
-        let (hint, started) = (trial.suspicion.hint, trial.started);
-        self.end_trial(now);
-        self.tell(Event::Cleared { hint, after: now.since(started) });
+        self.clear_trial(now);
     }
 
     /// The current pair has answered a check, or the peer was heard in another way.
@@ -275,11 +285,18 @@ impl Machine {
         if let Some(flight) = self.flight_mut() {
             (flight.deferred, flight.asked) = (None, None);
         }
+        if self.trial_mut().is_some() {
+            self.clear_trial(now);
+            self.refresh_watch();
+        }
+    }
+
+    /// Ends the trial, if there is one, without a verdict against the pair.
+    fn clear_trial(&mut self, now: Instant) {
         let Some(trial) = self.trial_mut() else { return };
         let (hint, started) = (trial.suspicion.hint, trial.started);
         self.end_trial(now);
         self.tell(Event::Cleared { hint, after: now.since(started) });
-        self.refresh_watch();
     }
 
     /// So far the peer has answered a check of the current pair by the way back only.

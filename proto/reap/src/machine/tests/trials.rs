@@ -258,6 +258,22 @@ fn forged_icmpv6_errors_keep_no_other_suspicion_from_its_trial() {
     }
 }
 
+/// The path dies in the quiet time after a doubt, and somebody forges an error then.
+#[test]
+fn a_forged_icmpv6_error_ends_no_wait_of_another_suspicion() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    suspect(&mut net, 0, FailureHint::Retransmission);
+    net.run_for(ms(30));
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(20));
+    suspect(&mut net, 0, FailureHint::Retransmission);
+    suspect(&mut net, 0, FailureHint::Unreachable);
+    let now = net.now;
+    assert!(moved_after(&mut net, 0, now) <= ms(520));
+    assert_eq!(causes(&net, 0), [Cause::Suspicion]);
+}
+
 #[test]
 fn when_nothing_answers_exploration_begins_long_before_the_send_timeout() {
     let mut net = net(&config());
