@@ -150,10 +150,11 @@ impl PlainNode {
         self.sockets.insert((packet[6], ports_of(&packet[40..])), ends);
         let wire = known.wire(ends, &self.locators);
         let upper = summed(nids_of(ends), packet[6], packet[40..].to_vec());
-        match has_nonce {
+        let sent = match has_nonce {
             true => with_nonce(wire, self.nonce, packet[6], &upper),
             false => ip6(wire, packet[6], &upper),
-        }
+        };
+        with_label_of(packet, sent)
     }
 
     /// Takes a packet from the network. Returns the packet for the socket.
@@ -176,7 +177,8 @@ impl PlainNode {
             return (from_to == to_socket).then(|| packet.to_vec());
         }
         let is_whole = checksum(nids_of(from_to), protocol, upper) == 0;
-        is_whole.then(|| ip6(to_socket, protocol, &summed(to_socket, protocol, upper.to_vec())))
+        let upper = summed(to_socket, protocol, upper.to_vec());
+        is_whole.then(|| with_label_of(packet, ip6(to_socket, protocol, &upper)))
     }
 
     /// The path of packets for a socket with these addresses; `None` if there was no traffic.
@@ -306,6 +308,12 @@ fn ip6([source, destination]: Ends, next_header: u8, payload: &[u8]) -> Vec<u8> 
     let len = u16::try_from(payload.len()).expect("a packet").to_be_bytes();
     let header = [0x60, 0, 0, 0, len[0], len[1], next_header, 64];
     [&header[..], &source, &destination, payload].concat()
+}
+
+/// The packet with the Flow Label of another one.
+fn with_label_of(other: &[u8], mut packet: Vec<u8>) -> Vec<u8> {
+    packet[..4].copy_from_slice(&other[..4]);
+    packet
 }
 
 /// The octets of the upper layer with the checksum for these addresses.

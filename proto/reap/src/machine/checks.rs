@@ -275,9 +275,14 @@ impl Machine {
         self.send_check_with(data, pair, now);
     }
 
+    /// One check serves all that ask about a pair at the same time: a round and a keepalive, for example.
     fn send_check_with(&mut self, data: u32, pair: LocatorPair, now: Instant) {
         let shown = self.shown_answer(pair);
         let flight = self.flight();
+        let is_sent = |check: &Check| (check.pair, check.data, check.at) == (pair, data, now);
+        if flight.checks.iter().any(is_sent) {
+            return;
+        }
         let nonce = flight.note_check(pair, data, now);
         let own = Report { src: pair.local, dst: pair.peer, nonce, data };
         let sent = [own].into_iter().chain(shown).collect();
