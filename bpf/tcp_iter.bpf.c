@@ -96,7 +96,7 @@ struct stalled {
 	__u16 local_port;
 	__u16 peer_port;
 	/* Sequence numbers: the oldest octet without an acknowledgement, and the next octet to send. If these are
-	 * equal, the socket had nothing in flight, and the program has had it send.
+	 * equal, the socket had nothing in flight, and could not send.
 	 */
 	__u32 snd_una;
 	__u32 snd_nxt;
@@ -112,8 +112,14 @@ _Static_assert(sizeof(struct stalled) == 48, "stalled");
 /* Brings the type into BTF, for the Rust side. */
 const volatile struct stalled stalled_type;
 
-/* ULID pairs whose sockets the program lists. */
+/* ULID pairs whose sockets the program lists: WANTED, or WANTED_SENDING if it also has them send. */
 SPARSE_TABLE(wanted, 65536, struct pair, __u8);
+
+/* The same numbers as in io/bpf/src/stalled.rs. */
+enum {
+	WANTED = 1,
+	WANTED_SENDING = 2,
+};
 
 /* Whether a socket in this state may wait and may be told to retransmit. For a socket that is not connected
  * yet, the notice would be an error. The sockets in these states are connected and can have octets to send
@@ -177,11 +183,12 @@ int stalled_sockets(struct bpf_iter__tcp *ctx)
 		return 0;
 	bpf_probe_read_kernel(&out.ulids.local, sizeof(out.ulids.local), &common->skc_v6_rcv_saddr);
 	bpf_probe_read_kernel(&out.ulids.peer, sizeof(out.ulids.peer), &common->skc_v6_daddr);
-	if (!bpf_map_lookup_elem(&wanted, &out.ulids))
+	const __u8 *how = bpf_map_lookup_elem(&wanted, &out.ulids);
+	if (!how)
 		return 0;
-	if (is_unsent)
+	if (is_unsent && *how == WANTED_SENDING)
 		send_now(common);
-	else if (wants_errors(&connection->icsk_inet))
+	else if (!is_unsent && wants_errors(&connection->icsk_inet))
 		return 0;
 	bpf_seq_write(ctx->meta->seq, &out, sizeof(out));
 	return 0;

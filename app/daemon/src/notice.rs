@@ -12,7 +12,8 @@ use crate::clock;
 ///
 /// A pass lists the waiting sockets between moved ULIDs. For each doubling of its timer a socket gets a notice. Further passes
 /// follow at growing intervals, for sockets that were busy and for segments lost before the peer had moved, too. The passes end
-/// when all sockets have an acknowledgement, or after [`LAST`]. Each pass also has sockets send that could not send before.
+/// when all sockets have an acknowledgement, or after [`LAST`]. Passes that begin [`SENDS_AFTER`] or later also have sockets send
+/// that could not send before.
 #[derive(Default)]
 pub(crate) struct Notices {
     means: Option<Means>,
@@ -30,6 +31,8 @@ struct Move {
     at: Instant,
     /// MTU of the new path, if sockets do not know it yet.
     mtu: Option<u32>,
+    /// Whether sockets send that could not send before.
+    sends: bool,
 }
 
 struct Means {
@@ -62,7 +65,7 @@ impl Notices {
             tracing::debug!(%error, "no notices to TCP");
             return;
         }
-        self.pairs.insert(ulids, Move { at: now, mtu });
+        self.pairs.insert(ulids, Move { at: now, mtu, sends: false });
         self.gap = FIRST_GAP;
         self.due = Some(now);
     }
@@ -101,6 +104,13 @@ impl Notices {
     /// Fills the queue, and forgets the pairs that need no more notices.
     fn look(&mut self, now: Instant) {
         let Some(means) = &self.means else { return };
+        let is_late = |moved: &&mut Move| !moved.sends && now.since(moved.at) >= SENDS_AFTER;
+        for (ulids, moved) in self.pairs.iter_mut().filter(|(_, moved)| is_late(moved)) {
+            moved.sends = true;
+            if let Err(error) = means.sockets.watch_and_send(*ulids) {
+                tracing::debug!(%error, "TCP sends when its own timer runs out");
+            }
+        }
         let stalled = means.sockets.list().unwrap_or_else(|error| {
             tracing::warn!(%error, "no notices to TCP");
             Vec::new()
@@ -149,6 +159,9 @@ fn notify(sender: &Icmp6Sender, socket: &StalledSocket, mtu: Option<u32>) {
 const FIRST_GAP: Duration = Duration::from_millis(2);
 /// Longest interval between two passes.
 const LAST_GAP: Duration = Duration::from_millis(64);
+/// Time after a move when sockets send that could not send before. By then the peer has moved as well. What it sends to the
+/// address before is lost, and its TCP has no doubled timer that a notice could take back.
+const SENDS_AFTER: Duration = Duration::from_millis(300);
 /// Time after a move when passes end: by then TCP's timer of minimal length has expired.
 const LAST: Duration = Duration::from_secs(1);
 /// Length of the pause after a pass, in lengths of the pass.

@@ -15,8 +15,7 @@ use crate::tables::Table;
 /// A `bpf_iter` program looks through the sockets in the network namespace of the caller of [`StalledSockets::list`].
 /// It leaves out sockets that have asked for ICMPv6 errors (`IPV6_RECVERR`) and sockets that are not connected yet:
 /// these would take a notice for a failure. A socket that has data to send, has nothing in flight, and has doubled its
-/// timer could not send, because the host had no route or the peer no window. The program has such a socket send as it
-/// lists it, as far as the window lets it.
+/// timer could not send, because the host had no route or the peer no window.
 pub struct StalledSockets {
     link: Link,
     wanted: Table<types::pair, u8>,
@@ -42,7 +41,7 @@ pub struct StalledSocket {
 }
 
 impl StalledSocket {
-    /// Whether the socket had nothing in flight, so that it was made to send.
+    /// Whether the socket had nothing in flight, and could not send.
     #[must_use]
     pub const fn is_unsent(&self) -> bool {
         self.snd_una == self.snd_nxt
@@ -69,7 +68,17 @@ impl StalledSockets {
     ///
     /// [`Error::Table`].
     pub fn watch(&self, ulids: UlidPair) -> Result<()> {
-        self.wanted.insert(&convert::ulids(ulids), &1)
+        self.wanted.insert(&convert::ulids(ulids), &WANTED)
+    }
+
+    /// Makes [`Self::list`] include the sockets of this pair, and have those send that could not send before, as far as the
+    /// peer's window lets them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Table`].
+    pub fn watch_and_send(&self, ulids: UlidPair) -> Result<()> {
+        self.wanted.insert(&convert::ulids(ulids), &WANTED_SENDING)
     }
 
     /// Makes [`Self::list`] leave out the sockets of this pair from now on. No error if they were not included.
@@ -110,6 +119,9 @@ fn socket(raw: tcp_iter::types::stalled) -> StalledSocket {
     }
 }
 
+/// Values of the table, as in `bpf/tcp_iter.bpf.c`.
+const WANTED: u8 = 1;
+const WANTED_SENDING: u8 = 2;
 /// Largest number of octets that one list reads.
 const MAX_OCTETS: u64 = 65_536 * size_of::<tcp_iter::types::stalled>() as u64;
 /// Name of the function in `bpf/tcp_iter.bpf.c`.

@@ -129,6 +129,9 @@ fn a_socket_that_could_not_send_sends_when_it_is_listed() {
     // The timer runs for more than another second: what leaves now leaves because of the list.
     net.a.sh(&format!("ip -6 rule del {no_route}"));
     host.list();
+    assert_eq!(unsent(&client), 8, "the peer may not have moved yet");
+    host.sockets.watch_and_send(ulids()).unwrap();
+    host.list();
     assert_eq!(unsent(&client), 0);
     assert!(!client.nodelay().unwrap(), "a setting of the program");
     let mut octets = [0; 8];

@@ -275,14 +275,17 @@ impl Machine {
         self.send_check_with(data, pair, now);
     }
 
-    /// One check serves all that ask about a pair at the same time: a round and a keepalive, for example.
+    /// Checks a pair, unless a check has left by it at this time: one serves a round and a keepalive that begins it.
+    pub(super) fn send_check_once(&mut self, pair: LocatorPair, now: Instant) {
+        let is_sent = |check: &Check| check.pair == pair && check.at == now;
+        if !self.flight().checks.iter().any(is_sent) {
+            self.send_check(pair, now);
+        }
+    }
+
     fn send_check_with(&mut self, data: u32, pair: LocatorPair, now: Instant) {
         let shown = self.shown_answer(pair);
         let flight = self.flight();
-        let is_sent = |check: &Check| (check.pair, check.data, check.at) == (pair, data, now);
-        if flight.checks.iter().any(is_sent) {
-            return;
-        }
         let nonce = flight.note_check(pair, data, now);
         let own = Report { src: pair.local, dst: pair.peer, nonce, data };
         let sent = [own].into_iter().chain(shown).collect();

@@ -120,7 +120,7 @@ impl Machine {
         let due = known.unwrap_or(UNKNOWN_DUE);
         let due = if matches!(by, Question::Proof(..)) { due.max(PROOF_DUE) } else { due };
         self.flight().asked = Some(Asked { due: now + due, by });
-        self.send_check(self.current(), now);
+        self.send_check_once(self.current(), now);
     }
 }
 

@@ -219,7 +219,7 @@ impl Machine {
         let better = self.better_standby().filter(|pair| Some(*pair) != home);
         let failed = failed.filter(|pair| ![standby, home, better].contains(&Some(*pair)));
         for pair in [standby, home, better, failed, current].into_iter().flatten() {
-            self.send_check(pair, now);
+            self.send_check_once(pair, now);
         }
     }
 
