@@ -72,7 +72,7 @@ impl Labels {
                 Known::Label(Answers { is_missed: true, ..answers })
             }
             Known::Label(_) => Known::Never,
-            known => known,
+            Known::Not | Known::Never => entry.known,
         };
     }
 

@@ -211,14 +211,18 @@ impl Past {
     pub(crate) const fn quiet(&self, hint: FailureHint) -> &Quiet {
         match hint {
             FailureHint::Unreachable => &self.quiet_of_errors,
-            _ => &self.quiet,
+            FailureHint::Retransmission | FailureHint::Silence | FailureHint::Unproven => {
+                &self.quiet
+            }
         }
     }
 
     pub(crate) const fn quiet_mut(&mut self, hint: FailureHint) -> &mut Quiet {
         match hint {
             FailureHint::Unreachable => &mut self.quiet_of_errors,
-            _ => &mut self.quiet,
+            FailureHint::Retransmission | FailureHint::Silence | FailureHint::Unproven => {
+                &mut self.quiet
+            }
         }
     }
 
