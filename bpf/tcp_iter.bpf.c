@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lists the TCP sockets between pairs of ULIDs that wait for a timer, and has those send that have nothing in flight.
- * The program is an object of its own: if a kernel cannot load it, nothing else is missing.
+/* Lists the TCP sockets between pairs of ULIDs that wait for a timer, and has those send that could not send. The
+ * program is an object of its own: if a kernel cannot load it, nothing else is missing.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -95,8 +95,8 @@ struct stalled {
 	/* Host order. */
 	__u16 local_port;
 	__u16 peer_port;
-	/* Sequence numbers: the oldest octet without an acknowledgement, and the next octet to send. If these are
-	 * equal, the socket had nothing in flight, and could not send.
+	/* Sequence numbers: the oldest octet without an acknowledgement, and the next octet to send. If these
+	 * are equal, the socket had nothing in flight, and could not send.
 	 */
 	__u32 snd_una;
 	__u32 snd_nxt;
@@ -140,10 +140,10 @@ static __always_inline int wants_errors(const struct inet_sock *inet)
 	return inet->inet_flags >> INET_FLAGS_RECVERR6 & 1;
 }
 
-/* Has a socket send what it has not sent. While the host had no route, nothing of it left, so it is not in flight:
- * the socket waits for the timer of window probes (RFC 9293 s3.8.6.1), for which RFC 6069 has no notice. The kernel
- * sends when TCP_NODELAY is set, also if the program has corked the socket, as far as the window of the peer lets it: a
- * socket whose peer has no window sends nothing. The kernel holds the lock of the socket.
+/* Has a socket send what it has not sent. While the host had no route, nothing of it left, so it is not in
+ * flight: the socket waits for the timer of window probes (RFC 9293 s3.8.6.1), for which RFC 6069 has no notice.
+ * The kernel sends when TCP_NODELAY is set, also if the program has corked the socket, as far as the window of
+ * the peer lets it: a socket whose peer has no window sends nothing. The kernel holds the lock of the socket.
  */
 static __always_inline void send_now(struct sock_common *socket)
 {

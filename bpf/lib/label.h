@@ -3,8 +3,8 @@
  * bits are the only field of a datagram that a sender off the path has to guess.
  *
  * A flow has the label of its first answer: a datagram with the ports of one that this host has sent. After two
- * wrong doubts of the flow, without a datagram with the label in a wait between them, the flow has no label until
- * its place is taken anew: its answers may have several labels.
+ * wrong doubts of the flow, without a datagram with the label in a wait between them, the flow has no label
+ * until its place is taken anew: its answers may have several labels.
  */
 #ifndef MOORLINE_LABEL_H
 #define MOORLINE_LABEL_H
@@ -17,8 +17,8 @@ struct ports {
 	__be16 destination;
 };
 
-/* Fields of label.label: the flow label, whether it is known, whether a doubt of the flow was wrong since the last
- * datagram with the label, and whether the flow has none any more.
+/* Fields of label.label: the flow label, whether it is known, whether a doubt of the flow was wrong since the
+ * last datagram with the label, and whether the flow has none any more.
  */
 #define LABEL_MASK 0x000fffffU
 #define LABEL_KNOWN 0x80000000U

@@ -75,12 +75,14 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 	__u32 begin = bpf_ntohl(tcp->sequence);
 	__u32 flow = flow_number(hash);
 	__u32 end = begin + span;
+	bool is_secret;
 	bool again;
 
 	if (!known)
 		return false;
 	/* Whoever has sent a SYN knows the acknowledgement that answers it. */
-	known->expected = bpf_ntohl((tcp->flags & (TCP_SYN | TCP_ACK)) == TCP_ACK ? tcp->acknowledgement : tcp->sequence);
+	is_secret = (tcp->flags & (TCP_SYN | TCP_ACK)) == TCP_ACK;
+	known->expected = bpf_ntohl(is_secret ? tcp->acknowledgement : tcp->sequence);
 	if (known->flow != flow) {
 		known->flow = flow;
 		known->acknowledged = begin;
