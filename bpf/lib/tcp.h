@@ -80,7 +80,7 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 
 	if (!known)
 		return false;
-	/* Whoever has sent a SYN knows the acknowledgement that answers it. */
+	/* The sender of a SYN knows the acknowledgement that answers the SYN. */
 	is_secret = (tcp->flags & (TCP_SYN | TCP_ACK)) == TCP_ACK;
 	known->expected = bpf_ntohl(is_secret ? tcp->acknowledgement : tcp->sequence);
 	if (known->flow != flow) {

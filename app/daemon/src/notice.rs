@@ -159,8 +159,8 @@ fn notify(sender: &Icmp6Sender, socket: &StalledSocket, mtu: Option<u32>) {
 const FIRST_GAP: Duration = Duration::from_millis(2);
 /// Longest interval between two passes.
 const LAST_GAP: Duration = Duration::from_millis(64);
-/// Time after a move when sockets send that could not send before. By then the peer has moved as well. What it sends to the
-/// address before is lost, and its TCP has no doubled timer that a notice could take back.
+/// Time after a move when sockets send that could not send before. By then the peer has moved as well. Segments
+/// of the peer to the address before are lost, and the peer's TCP has no doubled timer that a notice could take back.
 const SENDS_AFTER: Duration = Duration::from_millis(300);
 /// Time after a move when passes end: by then TCP's timer of minimal length has expired.
 const LAST: Duration = Duration::from_secs(1);

@@ -109,9 +109,9 @@ fn a_notice_takes_back_the_doubling_of_the_timer() {
     }
 }
 
-/// What a program writes while the host has no route never leaves, so nothing is in flight that a notice could quote.
+/// Data that a program writes while the host has no route never leaves, so nothing is in flight that a notice could quote.
 #[test]
-fn a_socket_that_could_not_send_sends_when_it_is_listed() {
+fn a_socket_that_could_not_send_is_made_to_send_at_the_second_request() {
     if !can_run("TCP sockets that could not send") {
         return;
     }

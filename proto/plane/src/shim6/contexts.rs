@@ -28,7 +28,7 @@ pub(crate) struct Contexts {
     unproven: Budget,
 }
 
-/// What the plane knows of the flows of all contexts.
+/// The plane's knowledge of the flows of all contexts.
 #[derive(Debug, Default)]
 struct FlowTables {
     segments: Segments,
@@ -62,7 +62,7 @@ impl Seen {
     }
 }
 
-/// What a received packet shows about its sender.
+/// Conclusions from a received packet about its sender.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     /// The sender is the peer.
@@ -164,7 +164,7 @@ impl Slot {
         self.live.on_received(seen.octets, look)
     }
 
-    /// What a received packet shows. If another flow has taken the place of the flow that waits, nothing can be compared.
+    /// Draws conclusions from a received packet. If another flow has taken the place of the flow that waits, nothing can be compared.
     fn shown_by(&self, seen: Seen, FlowTables { segments, labels }: &mut FlowTables) -> Shown {
         let (wait, tag) = (&self.live.wait, self.entry.local_tag);
         if seen.is_tagged {

@@ -142,7 +142,7 @@ impl Segments {
     pub(crate) fn note(&mut self, flow: Flow, tcp: &Tcp, span: u32) -> bool {
         let end = tcp.sequence.wrapping_add(span);
         let acknowledged = tcp.sequence;
-        // Whoever has sent a SYN knows the acknowledgement that answers it.
+        // The sender of a SYN knows the acknowledgement that answers the SYN.
         let is_known = tcp.is_syn() || !tcp.is_ack();
         let expected = if is_known { tcp.sequence } else { tcp.acknowledgement };
         let new = Segment { flow: flow.number(), acknowledged, end, expected };
@@ -258,7 +258,7 @@ mod tests {
         segments.note(flow, &segment(1_900, 70, SYN | ACK), 1);
         assert!(
             !segments.is_acknowledged(flow, &segment(70, 0, RST)),
-            "whoever has sent a SYN knows what answers it"
+            "the sender of a SYN knows what answers it"
         );
     }
 

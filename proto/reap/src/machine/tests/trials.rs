@@ -203,6 +203,14 @@ fn a_pair_that_answers_stays_and_the_next_suspicion_has_to_wait() {
 
 #[test]
 fn a_suspicion_in_the_quiet_time_is_taken_up_after_it_unless_something_came() {
+    let mut net = doubted_in_the_quiet_time();
+    let now = net.now;
+    assert!(moved_after(&mut net, 0, now) <= ms(520));
+    assert_eq!(causes(&net, 0), [Cause::Suspicion]);
+}
+
+/// The pair dies in the quiet time after a trial, and payload shows that.
+fn doubted_in_the_quiet_time() -> Net {
     let mut net = net(&config());
     net.run_for(ms(5_000));
     suspect(&mut net, 0, FailureHint::Retransmission);
@@ -210,9 +218,7 @@ fn a_suspicion_in_the_quiet_time_is_taken_up_after_it_unless_something_came() {
     net.route = only(&[(2, 2)]);
     net.run_for(ms(20));
     suspect(&mut net, 0, FailureHint::Retransmission);
-    let now = net.now;
-    assert!(moved_after(&mut net, 0, now) <= ms(520));
-    assert_eq!(causes(&net, 0), [Cause::Suspicion]);
+    net
 }
 
 //= rfc5534#8-1 (test)
@@ -258,16 +264,9 @@ fn forged_icmpv6_errors_keep_no_other_suspicion_from_its_trial() {
     }
 }
 
-/// The path dies in the quiet time after a doubt, and somebody forges an error then.
 #[test]
 fn a_forged_icmpv6_error_ends_no_wait_of_another_suspicion() {
-    let mut net = net(&config());
-    net.run_for(ms(5_000));
-    suspect(&mut net, 0, FailureHint::Retransmission);
-    net.run_for(ms(30));
-    net.route = only(&[(2, 2)]);
-    net.run_for(ms(20));
-    suspect(&mut net, 0, FailureHint::Retransmission);
+    let mut net = doubted_in_the_quiet_time();
     suspect(&mut net, 0, FailureHint::Unreachable);
     let now = net.now;
     assert!(moved_after(&mut net, 0, now) <= ms(520));
