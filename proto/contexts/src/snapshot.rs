@@ -84,6 +84,23 @@ impl Contexts {
     /// [`handle_local`](Self::handle_local) before. The data plane gets an upsert. If a data plane outlived the earlier
     /// run, the upsert does not change its traffic. The peer is told our locators again.
     pub fn restore(&mut self, snapshot: ContextSnapshot, now: Instant) -> Result<(), DropReason> {
+        self.restore_untold(snapshot, now)?;
+        self.tell_restored(now);
+        Ok(())
+    }
+
+    /// Tells the peers of restored contexts our locators, each in its turn.
+    pub(crate) fn tell_restored(&mut self, now: Instant) {
+        self.shim6.tell_restored(now);
+        self.drain_shim6(now);
+    }
+
+    /// Continues a context without a word to its peer.
+    pub(crate) fn restore_untold(
+        &mut self,
+        snapshot: ContextSnapshot,
+        now: Instant,
+    ) -> Result<(), DropReason> {
         let ulids = snapshot.key.ulids;
         let local = snapshot.locators.local;
         // While it is not certain what the peer was told, payload may leave from another locator of ours. The pair
@@ -122,7 +139,6 @@ impl Contexts {
         if snapshot.knows_checks {
             self.change(snapshot.id, now, reap::Machine::handle_known_checks);
         }
-        self.shim6.tell_restored(snapshot.id, now);
         self.drain_shim6(now);
         Ok(())
     }

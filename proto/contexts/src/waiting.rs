@@ -202,12 +202,16 @@ impl Contexts {
         }
     }
 
-    /// Restores the context in this slot now, if it waits.
+    /// Restores the context in this slot now, if it waits. The peers are told once no context waits: a peer that does not
+    /// answer has its context look for another pair, and that work would keep the contexts that wait waiting.
     pub(crate) fn wake(&mut self, id: ContextId, now: Instant) {
         let Some(snapshot) = self.waiting.take(id) else { return };
-        if let Err(reason) = self.restore(snapshot, now) {
+        if let Err(reason) = self.restore_untold(snapshot, now) {
             self.shim6.release(id);
             *self.waiting.refused.entry(reason).or_default() += 1;
+        }
+        if self.waiting.is_empty() {
+            self.tell_restored(now);
         }
     }
 

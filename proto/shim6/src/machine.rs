@@ -43,8 +43,6 @@ pub struct Machine {
     pub(crate) preferences: Vec<(Locator, LocatorPreference)>,
     /// Number of changes of preferences and Send Timeout.
     pub(crate) edition: u32,
-    /// Number of restored contexts whose peers were told of changes. The number sets the pace.
-    pub(crate) restored: u32,
     pub(crate) resumption: Resumption,
     /// Peers that are told of a change.
     pub(crate) telling: Option<Telling>,
@@ -82,7 +80,6 @@ impl Machine {
             usable: Vec::new(),
             preferences: Vec::new(),
             edition: 0,
-            restored: 0,
             resumption: Resumption::default(),
             telling: None,
             slice: SLICE,
@@ -236,7 +233,7 @@ impl Machine {
     }
 
     /// Takes over a context that an earlier run of this host had established. [`tell_restored`](Self::tell_restored)
-    /// tells its peer what has changed since.
+    /// tells the peers what has changed since.
     pub fn restore(
         &mut self,
         id: ContextId,

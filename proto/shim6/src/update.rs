@@ -79,14 +79,9 @@ impl Machine {
         self.telling = Some(telling).filter(|telling| !telling.round.is_over());
     }
 
-    /// Tells the peer of a restored context, in turn with the other restored contexts. What else the earlier run has
-    /// told the peer is not known.
-    pub fn tell_restored(&mut self, id: ContextId, now: Instant) {
-        if self.table.get(id).is_some_and(|context| self.is_outdated(context)) {
-            let turn = self.restored;
-            self.restored = turn.saturating_add(1);
-            self.tell_in_turn(id, turn, now);
-        }
+    /// Tells the peers of restored contexts, in turn. What else the earlier run has told them is not known.
+    pub fn tell_restored(&mut self, now: Instant) {
+        self.tell_all(&[], &[], now);
     }
 
     fn tell_in_turn(&mut self, id: ContextId, turn: u32, now: Instant) {

@@ -5,7 +5,7 @@ use moorline_types::ContextTag;
 use moorline_wire::{LocatorPreference, Message};
 
 use super::*;
-use crate::{ContextSnapshot, Key, PeerSet, Profile};
+use crate::{ContextSnapshot, Key, PeerSet, Profile, Waiting};
 
 const BROKEN: LocatorPreference =
     LocatorPreference { flags: LocatorPreference::BROKEN, priority: None, weight: None };
@@ -205,26 +205,31 @@ fn a_send_timeout_changed_over_a_restart_is_told() {
     }
 }
 
+/// While contexts wait, no peer is asked: one that is silent would have its context look for another pair.
 #[test]
-fn restored_contexts_are_told_of_at_a_bounded_pace() {
+fn peers_are_told_once_no_context_waits_and_at_a_bounded_pace() {
     let mut pair = Pair::new();
     pair.trigger(0);
     let one = pair.hosts[0].snapshot().next().expect("a context");
     let mut host = Contexts::new(Config::default(), [9; 32], pair.now);
     host.handle_local(&local_state(0), pair.now);
-    for n in 0..UPDATE_BURST + 50 {
+    let snapshots = (0..UPDATE_BURST + 50).map(|n| {
         let peer = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, u16::try_from(n).expect("fits"));
-        let snapshot = ContextSnapshot {
+        ContextSnapshot {
             id: ContextId(n),
             key: Key::of(UlidPair::new(one.key.ulids.local, peer.into())),
             local_tag: ContextTag::from_bits(u64::from(n)),
             locators: LocatorPair::new(one.locators.local, peer.into()),
             peer: PeerSet { locators: (&[peer.into()]).into(), ..one.peer.clone() },
             ..one.clone()
-        };
-        host.restore(snapshot, pair.now).expect("room");
-    }
+        }
+    });
+    host.handle_waiting(Waiting::new(snapshots.collect(), [3; 16]));
     let sent = |host: &mut Contexts| core::iter::from_fn(|| host.poll_transmit()).count();
+    host.take_over(UPDATE_BURST as usize, pair.now);
+    host.handle_timeout(pair.now + UPDATE_INTERVAL);
+    assert_eq!(sent(&mut host), 0);
+    host.take_over(50, pair.now);
     assert_eq!(sent(&mut host), UPDATE_BURST as usize);
     host.handle_timeout(pair.now + UPDATE_INTERVAL * 10);
     assert_eq!(sent(&mut host), 10);
