@@ -4,7 +4,7 @@ use moorline_link::{Echo, EchoSocket};
 use std::future;
 use std::net::Ipv6Addr;
 
-use crate::addresses::evidence_text;
+use crate::addresses::told_of;
 use crate::clock;
 use crate::shell::Daemon;
 
@@ -45,19 +45,21 @@ impl Daemon {
             uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone())
         };
         for ifindex in failing.difference(&self.failing) {
-            let why = self.host.evidence(*ifindex).map_or("", evidence_text);
-            let what = format!("carries nothing ({why}){}", self.where_new_go_without(*ifindex));
+            let told = told_of(self.host.evidence(*ifindex));
+            let what = format!("{told}{}", self.where_new_go_without(*ifindex));
             self.tell_uplink(EventKind::UplinkFailing, &name(ifindex), &what);
         }
         let view = self.host.view();
         let is_there = |ifindex: &&u32| view.uplink(**ifindex).is_some_and(|one| one.carrier);
-        let unsteady = self.host.unsteady_uplinks();
-        let avoided = &failing | &unsteady;
-        let before = &self.failing | &self.unsteady;
-        for ifindex in before.difference(&avoided).filter(is_there) {
-            self.tell_uplink(EventKind::UplinkBack, &name(ifindex), "is for new connections again");
+        let avoided = self.host.avoided_uplinks();
+        for ifindex in self.avoided.difference(&avoided).filter(is_there) {
+            let what = match self.host.evidence(*ifindex) {
+                None => "is for new connections again".to_owned(),
+                Some(_) => format!("{NO_WORSE}{}", self.where_new_go()),
+            };
+            self.tell_uplink(EventKind::UplinkBack, &name(ifindex), &what);
         }
-        (self.failing, self.unsteady) = (failing, unsteady);
+        (self.failing, self.avoided) = (failing, avoided);
     }
 
     pub(crate) fn on_echo(&mut self, echo: std::io::Result<Echo>) -> anyhow::Result<()> {
@@ -66,3 +68,6 @@ impl Daemon {
         Ok(())
     }
 }
+
+/// Said of an uplink against which there is evidence, when there is no less against all others.
+const NO_WORSE: &str = "is no worse than the other uplinks, which do not work either";

@@ -70,6 +70,12 @@ impl Doubts {
         answering.filter(|ifindex| !self.has_lost_router(*ifindex)).collect()
     }
 
+    /// Whether an uplink has failed, and is not used again. The answer says whether peers answer by it again, not for long
+    /// enough yet.
+    pub(crate) fn failed(&self, ifindex: u32) -> Option<bool> {
+        self.uplinks.get(&ifindex)?.failed()
+    }
+
     pub(crate) fn has_lost_router(&self, ifindex: u32) -> bool {
         self.lost.contains_key(&ifindex)
     }

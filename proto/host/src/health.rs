@@ -111,6 +111,13 @@ impl Health {
         all.map(|(ifindex, _)| *ifindex).collect()
     }
 
+    /// Whether an uplink has failed, and is not used again. The answer says whether it answers again, not for long enough
+    /// yet.
+    pub(crate) fn failed(&self, ifindex: u32) -> Option<bool> {
+        let asked = self.uplinks.get(&ifindex)?;
+        asked.failing.map(|failing| failing.has_answered)
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.uplinks.values().map(|asked| asked.next).min()
     }

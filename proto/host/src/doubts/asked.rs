@@ -119,7 +119,15 @@ impl Uplink {
     /// Whether the uplink has failed and a peer has answered by it since, not for long enough yet. If answers get lost now
     /// and then, this does not change.
     pub(super) const fn answers_again(&self) -> bool {
-        matches!(self.state, State::Failing(Failing { has_answered: true, .. }))
+        matches!(self.failed(), Some(true))
+    }
+
+    /// Whether a peer has answered by the uplink since its failure; `None` if it has not failed, or is used again.
+    pub(super) const fn failed(&self) -> Option<bool> {
+        match self.state {
+            State::Failing(failing) => Some(failing.has_answered),
+            State::Quiet { .. } | State::Asking { .. } | State::Silent { .. } => None,
+        }
     }
 
     pub(super) fn begin(&mut self, targets: Vec<Target>, now: Instant) {

@@ -49,6 +49,29 @@ fn an_isp_that_answers_again_is_better_than_one_that_has_just_failed() {
     assert_eq!(star.failing(), [2]);
 }
 
+/// Both ISPs have failed and answer again, and the first one has answered for long enough before the second one.
+#[test]
+fn an_isp_that_answers_for_too_short_a_time_is_not_said_to_carry_nothing() {
+    let mut star = Star::new(&[1, 2]);
+    let isps = [star.locals[0][0], star.locals[0][1]];
+    for (dead, seconds) in [(Some(isps[0]), 4), (None, 2), (Some(isps[1]), 1)] {
+        star.dead = dead.into_iter().collect();
+        star.suspect(if dead.is_some() { &[1] } else { &[] });
+        star.run(Duration::from_secs(seconds));
+    }
+    let evidence = |star: &Star| [1, 2].map(|ifindex| star.hosts[0].evidence(ifindex));
+    let [short, peers] = [Evidence::Short, Evidence::Peers].map(Some);
+    assert_eq!((star.failing(), evidence(&star)), (vec![2], [short, peers]));
+    star.dead.clear();
+    star.run(Duration::from_secs(1));
+    assert_eq!((star.failing(), evidence(&star)), (vec![], [short; 2]), "neither is better");
+    star.run(Duration::from_secs(3));
+    assert_eq!((star.failing(), evidence(&star)), (vec![2], [None, short]));
+    assert_eq!(star.hosts[0].avoided_uplinks(), [2].into());
+    star.run(Duration::from_secs(5));
+    assert_eq!((star.failing(), evidence(&star)), (vec![], [None; 2]));
+}
+
 /// The uplink of new connections, if the kernel prefers this one.
 fn taken(star: &Star, used: u32) -> u32 {
     if star.failing().contains(&used) { 3 - used } else { used }
@@ -382,6 +405,12 @@ fn of_two_carriers_that_come_and_go_the_one_that_has_stayed_for_longer_is_taken(
     assert_eq!((of_new(&star), star.routes.last()), (Some(2), Some(&Some(2))));
     assert!(star.hosts[0].avoided_until(1).is_some());
     assert_eq!(star.hosts[0].avoided_until(2), None);
-    star.run(Duration::from_secs(10));
+    // New connections have never left the second uplink, so they do not come back to it when its wait is over.
+    let avoided = |star: &Star| star.hosts[0].avoided_uplinks();
+    assert_eq!(avoided(&star), [1].into());
+    star.run(Duration::from_millis(4_850));
+    assert_eq!((star.hosts[0].unsteady_uplinks(), avoided(&star)), ([1].into(), [1].into()));
+    star.run(Duration::from_secs(6));
+    assert!(avoided(&star).is_empty());
     assert_eq!((of_new(&star), star.routes.last()), (Some(1), Some(&None)), "as without losses");
 }
