@@ -1,5 +1,6 @@
 use anyhow::Context as _;
 use moorline_api::EventKind;
+use moorline_host::Evidence;
 use moorline_link::{Echo, EchoSocket};
 use std::future;
 use std::net::Ipv6Addr;
@@ -55,7 +56,10 @@ impl Daemon {
         for ifindex in self.avoided.difference(&avoided).filter(is_there) {
             let what = match self.host.evidence(*ifindex) {
                 None => "is for new connections again".to_owned(),
-                Some(_) => format!("{NO_WORSE}{}", self.where_new_go()),
+                Some(Evidence::Short) => {
+                    format!("answers again, and {NO_BETTER}{}", self.where_new_go())
+                }
+                Some(_) => format!("{NO_BETTER} any more{}", self.where_new_go()),
             };
             self.tell_uplink(EventKind::UplinkBack, &name(ifindex), &what);
         }
@@ -70,4 +74,4 @@ impl Daemon {
 }
 
 /// Said of an uplink against which there is evidence, when there is no less against all others.
-const NO_WORSE: &str = "is no worse than the other uplinks, which do not work either";
+const NO_BETTER: &str = "no other uplink is better";
