@@ -75,3 +75,17 @@ impl Daemon {
 
 /// Said of an uplink against which there is evidence, when there is no less against all others.
 const NO_BETTER: &str = "no other uplink is better";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uplink_that_answers_again_is_not_said_to_carry_nothing() {
+        let short = told_of(Some(Evidence::Short));
+        assert!(short.contains("answered again") && !short.contains("nothing"), "{short}");
+        for evidence in [Evidence::Hosts, Evidence::Peers, Evidence::Router].map(Some) {
+            assert!(told_of(evidence).starts_with("carries nothing ("), "{evidence:?}");
+        }
+    }
+}
