@@ -63,11 +63,11 @@ open_enum! {
         UplinkUp = "uplink-up",
         /// An uplink lost its carrier or its route, or is gone.
         UplinkDown = "uplink-down",
-        /// The hosts of `uplink-probes`, or peers of contexts, answer by another uplink, and no longer by this uplink; or the
-        /// router of this uplink does not answer.
+        /// The hosts of `uplink-probes`, or peers of contexts, answer by another uplink, and no longer by this uplink, or not
+        /// again for long enough; or the router of this uplink does not answer.
         UplinkFailing = "uplink-failing",
         /// New connections may use this uplink again: the hosts, the peers or the router have answered by this uplink for long
-        /// enough, or answer by no uplink.
+        /// enough, or no other uplink is better.
         UplinkBack = "uplink-back",
         /// The set of our locators has changed.
         LocatorsChanged = "locators-changed",

@@ -23,7 +23,7 @@ use crate::deaf::Deaf;
 use crate::shell::seed;
 use crate::store::Store;
 use keys::Keys;
-pub(crate) use views::{AddressViews, evidence_text, has_router};
+pub(crate) use views::{AddressViews, has_router, told_of};
 
 /// Keys of our addresses, and the prefixes and links of warnings. `Host` has the plans of addresses.
 #[derive(Debug)]

@@ -1,10 +1,11 @@
 use anyhow::Context as _;
 use moorline_api::EventKind;
+use moorline_host::Evidence;
 use moorline_link::{Echo, EchoSocket};
 use std::future;
 use std::net::Ipv6Addr;
 
-use crate::addresses::evidence_text;
+use crate::addresses::told_of;
 use crate::clock;
 use crate::shell::Daemon;
 
@@ -45,24 +46,46 @@ impl Daemon {
             uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone())
         };
         for ifindex in failing.difference(&self.failing) {
-            let why = self.host.evidence(*ifindex).map_or("", evidence_text);
-            let what = format!("carries nothing ({why}){}", self.where_new_go_without(*ifindex));
+            let told = told_of(self.host.evidence(*ifindex));
+            let what = format!("{told}{}", self.where_new_go_without(*ifindex));
             self.tell_uplink(EventKind::UplinkFailing, &name(ifindex), &what);
         }
         let view = self.host.view();
         let is_there = |ifindex: &&u32| view.uplink(**ifindex).is_some_and(|one| one.carrier);
-        let unsteady = self.host.unsteady_uplinks();
-        let avoided = &failing | &unsteady;
-        let before = &self.failing | &self.unsteady;
-        for ifindex in before.difference(&avoided).filter(is_there) {
-            self.tell_uplink(EventKind::UplinkBack, &name(ifindex), "is for new connections again");
+        let avoided = self.host.avoided_uplinks();
+        for ifindex in self.avoided.difference(&avoided).filter(is_there) {
+            let what = match self.host.evidence(*ifindex) {
+                None => "is for new connections again".to_owned(),
+                Some(Evidence::Short) => {
+                    format!("answers again, and {NO_BETTER}{}", self.where_new_go())
+                }
+                Some(_) => format!("{NO_BETTER} any more{}", self.where_new_go()),
+            };
+            self.tell_uplink(EventKind::UplinkBack, &name(ifindex), &what);
         }
-        (self.failing, self.unsteady) = (failing, unsteady);
+        (self.failing, self.avoided) = (failing, avoided);
     }
 
     pub(crate) fn on_echo(&mut self, echo: std::io::Result<Echo>) -> anyhow::Result<()> {
         let Echo { from, local, nonce } = echo.context("answers to uplink-probes")?;
         self.host.handle_echo(local, from, nonce, clock::now());
         Ok(())
+    }
+}
+
+/// Said of an uplink against which there is evidence, when there is no less against all others.
+const NO_BETTER: &str = "no other uplink is better";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uplink_that_answers_again_is_not_said_to_carry_nothing() {
+        let short = told_of(Some(Evidence::Short));
+        assert!(short.contains("answered again") && !short.contains("nothing"), "{short}");
+        for evidence in [Evidence::Hosts, Evidence::Peers, Evidence::Router].map(Some) {
+            assert!(told_of(evidence).starts_with("carries nothing ("), "{evidence:?}");
+        }
     }
 }

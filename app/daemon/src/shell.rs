@@ -90,7 +90,7 @@ pub(crate) struct Daemon {
     /// Uplinks that carry no packets, as reported in events.
     pub(crate) failing: BTreeSet<u32>,
     /// The uplinks whose carrier has to stay for longer, as the daemon last knew them.
-    pub(crate) unsteady: BTreeSet<u32>,
+    pub(crate) avoided: BTreeSet<u32>,
     pub(crate) last_excluded: LastExcluded,
     pub(crate) turns: Turns,
     /// Takeover of the contexts of the last run.
@@ -235,7 +235,7 @@ impl Daemon {
                 .with_targets(config.uplink_probes.clone(), seed()?),
             targets: Targets::open(&config.uplink_probes)?,
             failing: BTreeSet::new(),
-            unsteady: BTreeSet::new(),
+            avoided: BTreeSet::new(),
             last_excluded: LastExcluded::default(),
             turns: Turns::default(),
             takeover,

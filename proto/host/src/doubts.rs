@@ -8,6 +8,10 @@
 //! answered by it for a while, which doubles with each failure; if no other uplink works, an answer is enough. Then
 //! the host *watches* it for a while: no context may use the uplink yet, so no context would notice another failure.
 //!
+//! If no peer answers by either uplink, the host goes on asking, one peer after another. It asks all of them again when
+//! a peer answers by the other uplink. If a peer answers by the uplink, and by the other one no peer has for a while, the
+//! other one is in doubt.
+//!
 //! A doubt that comes while the host asks, or within [`QUIET`] after a doubt, waits: an answer to an earlier question
 //! does not settle it.
 //!
@@ -36,7 +40,9 @@ pub(crate) struct Target {
     pub(crate) peer: usize,
     /// The pair by the uplink in doubt, and the pair by another uplink, with the same address of the peer.
     pub(crate) pairs: [LocatorPair; 2],
-    /// Usual time of an answer by the uplink in doubt; zero if it is not known.
+    /// Interface of the other uplink.
+    pub(crate) other: u32,
+    /// Usual time of an answer, by the uplink that takes longer; zero if it is not known.
     pub(crate) usual: Duration,
 }
 
@@ -64,6 +70,12 @@ impl Doubts {
         answering.filter(|ifindex| !self.has_lost_router(*ifindex)).collect()
     }
 
+    /// Whether an uplink has failed, and is not used again. The answer says whether peers answer by it again, not for long
+    /// enough yet.
+    pub(crate) fn failed(&self, ifindex: u32) -> Option<bool> {
+        self.uplinks.get(&ifindex)?.failed()
+    }
+
     pub(crate) fn has_lost_router(&self, ifindex: u32) -> bool {
         self.lost.contains_key(&ifindex)
     }
@@ -86,11 +98,10 @@ impl Doubts {
 
     /// The next uplink about which a doubt is due, and the context that doubts. The caller [begins](Self::begin).
     pub(crate) fn poll_doubt(&self, now: Instant) -> Option<(u32, Option<ContextId>)> {
-        let due = |uplink: &Uplink| match uplink.state {
-            State::Quiet { until } if until <= now => uplink.waiting,
-            State::Quiet { .. } | State::Asking { .. } | State::Failing(_) => None,
-        };
-        self.uplinks.iter().find_map(|(ifindex, uplink)| Some((*ifindex, due(uplink)?.0)))
+        let is_due = |uplink: &&Uplink| uplink.doubt_due().is_some_and(|at| at <= now);
+        let mut uplinks = self.uplinks.iter();
+        uplinks
+            .find_map(|(ifindex, uplink)| Some((*ifindex, Some(uplink).filter(is_due)?.waiting?.0)))
     }
 
     /// Begins to ask. With too few peers no answer would count, so the host asks nobody.
@@ -158,7 +169,16 @@ impl Doubts {
                 uplink.ask(&mut ask, now);
             }
         }
+        self.doubt_others(now);
         self.judged() != before
+    }
+
+    /// Takes the doubts about uplinks by which no peer answered when they answered by another one again.
+    fn doubt_others(&mut self, now: Instant) {
+        let others = self.uplinks.values_mut().filter_map(|uplink| uplink.other_doubt.take());
+        for (other, context) in others.collect::<Vec<_>>() {
+            self.handle_doubt(other, Some(context), now);
+        }
     }
 
     /// Takes the answer of a peer. Returns whether the failing uplinks have changed, or those that answer again.
@@ -167,6 +187,7 @@ impl Doubts {
         for uplink in self.uplinks.values_mut() {
             uplink.handle_reply(reply, now);
         }
+        self.doubt_others(now);
         self.judged() != before
     }
 

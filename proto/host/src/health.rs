@@ -1,10 +1,13 @@
 //! Uplinks that carry nothing, found by hosts of the operator's choice: each uplink sends them Echo Requests (RFC
 //! 4443 s4.1).
 //!
-//! An uplink fails if [`LOST`] requests in a row get no answer, while another uplink gets answers to requests of the
-//! same time. So the hosts themselves have not failed. After the first loss the requests follow each other quickly,
-//! and a failure shows within a second. A lossy link rarely loses so many in a row. Before an uplink is used again,
-//! it has to answer for a while, which doubles with each failure. If no other uplink works, an answer is enough.
+//! A lost request *tells* if another uplink, the witness, got an answer to a request of the same moment: then the hosts
+//! have not failed. An uplink fails if [`LOST`] lost requests in a row tell, and more than twice as many as the witness
+//! itself has lately lost in a row. So a witness that loses half of its requests shows that an uplink is dead, and two
+//! such uplinks show nothing about each other. After the first loss the requests follow each other quickly, and a
+//! failure shows within a second. If no uplink gets answers for a while, the haste ends, and the next answer by any
+//! uplink begins it anew. Before an uplink is used again, it has to answer for a while, which doubles with each
+//! failure. If no other uplink works, an answer is enough, until lost requests tell again.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -38,8 +41,12 @@ struct Asked {
     asked_at: Option<Instant>,
     /// Time of the next request or the next look at the missing answers.
     next: Instant,
-    /// Departure of the first and of the last answered request, without [`FEW`] lost requests in a row between them.
-    answered: Option<(Instant, Instant)>,
+    /// Requests since the last answer by any uplink.
+    unheard: usize,
+    /// Departures of the last [`MOST_WAITING`] answered requests, the oldest first.
+    answered: VecDeque<Instant>,
+    /// Largest recent number of lost requests in a row that told, in units of 1 / [`FADING`].
+    longest_run: usize,
     /// Longest recent time of an answer.
     slowest: Duration,
     failing: Option<Failing>,
@@ -93,7 +100,7 @@ impl Health {
     /// uplink is better. An uplink whose first answers are not due yet is better than one that fails, and so is one that
     /// has failed and answers again.
     pub(crate) fn failing(&self) -> BTreeSet<u32> {
-        let works = |asked: &Asked| asked.failing.is_none() && asked.waiting.len() < MOST_WAITING;
+        let works = |asked: &Asked| asked.failing.is_none() && !asked.is_silent();
         let has_working = self.uplinks.values().any(works);
         if !has_working && !self.uplinks.values().any(Asked::answers_again) {
             return BTreeSet::new();
@@ -104,6 +111,13 @@ impl Health {
         all.map(|(ifindex, _)| *ifindex).collect()
     }
 
+    /// Whether an uplink has failed, and is not used again. The answer says whether it answers again, not for long enough
+    /// yet.
+    pub(crate) fn failed(&self, ifindex: u32) -> Option<bool> {
+        let asked = self.uplinks.get(&ifindex)?;
+        asked.failing.map(|failing| failing.has_answered)
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.uplinks.values().map(|asked| asked.next).min()
     }
@@ -111,37 +125,42 @@ impl Health {
     /// Asks the hosts that are due. Returns the requests to send, and whether the failing uplinks have changed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> (Vec<Effect>, bool) {
         let before = self.failing();
-        let answers = |asked: &Asked| asked.failing.is_none() || asked.answers_again();
-        let working = self.uplinks.iter().filter(|(_, asked)| answers(asked));
-        let working: Vec<_> =
-            working.filter_map(|(ifindex, asked)| Some((*ifindex, asked.answered?))).collect();
+        let due = self.uplinks.iter().filter(|(_, asked)| asked.next <= now);
+        let due: Vec<_> =
+            due.map(|(ifindex, asked)| (*ifindex, self.is_worse(*ifindex, asked, now))).collect();
+        let is_sure = |asked: &Asked| asked.failing.is_none() && asked.lost(now) == 0;
+        let has_sure = self.uplinks.values().any(is_sure);
         let mut effects = Vec::new();
-        for (ifindex, asked) in &mut self.uplinks {
-            if asked.next > now {
-                continue;
-            }
-            let at = asked.doubted_at();
-            let answered_then =
-                |(first, last): (Instant, Instant)| at.is_some_and(|at| first <= at && at <= last);
-            let has_other =
-                working.iter().any(|(other, span)| other != ifindex && answered_then(*span));
-            asked.judge(has_other, now);
-            if let Some(next) = asked.rests_until(now) {
+        for (ifindex, is_worse) in due {
+            let Some(asked) = self.uplinks.get_mut(&ifindex) else { continue };
+            asked.judge(is_worse, now);
+            let is_hasty = asked.is_hasty(has_sure, now);
+            if let Some(next) = asked.rests_until(is_hasty, now) {
                 asked.next = next;
                 continue;
             }
             let nonce = self.nonces.next_u64();
             let turn = usize::try_from(asked.sent).unwrap_or(0) % self.targets.len();
             let Some(target) = self.targets.get(turn) else { continue };
-            asked.ask(nonce, now);
-            effects.push(Effect::AskTarget {
-                ifindex: *ifindex,
-                source: asked.source,
-                target: *target,
-                nonce,
-            });
+            asked.ask(nonce, is_hasty, now);
+            let (source, target) = (asked.source, *target);
+            effects.push(Effect::AskTarget { ifindex, source, target, nonce });
         }
         (effects, self.failing() != before)
+    }
+
+    /// Uplinks other than this one.
+    fn others(&self, ifindex: u32) -> impl Iterator<Item = &Asked> {
+        self.uplinks.iter().filter(move |(other, _)| **other != ifindex).map(|(_, other)| other)
+    }
+
+    /// Whether so many lost requests in a row of an uplink tell that the uplink is worse than the witness.
+    fn is_worse(&self, ifindex: u32, asked: &Asked, now: Instant) -> bool {
+        self.others(ifindex).any(|witness| {
+            let tells =
+                |request: &&Request| asked.is_lost(request, now) && witness.has_answer_of(request);
+            asked.waiting.iter().filter(tells).count() >= witness.patience()
+        })
     }
 
     /// Takes the answer of a host. An answer to no request of its uplink changes nothing. Returns whether the failing
@@ -156,11 +175,18 @@ impl Health {
         if !self.targets.contains(&from) {
             return false;
         }
+        let of_source = self.uplinks.iter().find(|(_, asked)| asked.source == local);
+        let Some((&ifindex, asked)) = of_source else { return false };
+        let Some(place) = asked.waiting.iter().position(|one| one.nonce == nonce) else {
+            return false;
+        };
         let before = self.failing();
-        let asked = self.uplinks.values_mut().find(|asked| asked.source == local);
-        if let Some(asked) = asked {
-            asked.handle_answer(nonce, now);
+        let tells = |one: &&Request| self.others(ifindex).any(|other| other.has_answer_of(one));
+        let run = asked.waiting.iter().take(place).filter(tells).count();
+        if let Some(asked) = self.uplinks.get_mut(&ifindex) {
+            asked.on_answer(place, run, now);
         }
+        self.uplinks.values_mut().for_each(|asked| asked.on_life(now));
         self.failing() != before
     }
 }
@@ -173,7 +199,9 @@ impl Asked {
             sent: 0,
             asked_at: None,
             next: now,
-            answered: None,
+            unheard: 0,
+            answered: VecDeque::new(),
+            longest_run: 0,
             slowest: Duration::ZERO,
             failing: None,
             failures: 0,
@@ -188,32 +216,47 @@ impl Asked {
     }
 
     fn due(&self) -> Duration {
-        self.answered.map_or(LONGEST, |_| (self.slowest * 2 + MARGIN).min(LONGEST))
+        let longest = if self.answered.is_empty() { LONGEST } else { self.slowest * 2 + MARGIN };
+        longest.min(LONGEST)
+    }
+
+    /// Whether the answer to a request is overdue.
+    fn is_lost(&self, request: &Request, now: Instant) -> bool {
+        now.since(request.at) >= self.due()
     }
 
     /// Number of requests whose answer is overdue.
     fn lost(&self, now: Instant) -> usize {
-        self.waiting.iter().filter(|request| now.since(request.at) >= self.due()).count()
+        self.waiting.iter().filter(|request| self.is_lost(request, now)).count()
     }
 
-    /// Departure of an unanswered request that left after the answer to the first one was due. If a host failed while
-    /// the first request was under way, it answered no request of this time by another uplink either.
-    fn doubted_at(&self) -> Option<Instant> {
-        let first = self.waiting.front()?.at;
-        let mut sent = self.waiting.iter().map(|request| request.at);
-        sent.find(|at| at.since(first) >= self.due())
+    /// Whether this uplink got an answer to a request that left at the moment of the other uplink's request.
+    fn has_answer_of(&self, request: &Request) -> bool {
+        let first = self.answered.partition_point(|at| *at + MOMENT < request.at);
+        self.answered.get(first).is_some_and(|at| *at <= request.at + MOMENT)
+    }
+
+    /// Whether the uplink has lost so many requests in a row that it is no better than others.
+    fn is_silent(&self) -> bool {
+        self.waiting.len() >= MOST_SILENT
+    }
+
+    /// Number of lost requests in a row, told by this uplink, that are a failure of another uplink.
+    fn patience(&self) -> usize {
+        (2 * self.longest_run / FADING + 1).clamp(LOST, MOST_LOST)
     }
 
     /// Decides whether the uplink fails, or has answered for long enough to be used again.
-    fn judge(&mut self, has_other: bool, now: Instant) {
+    fn judge(&mut self, is_worse: bool, now: Instant) {
         let lost = self.lost(now);
         let steady = STEADY * (1 << self.failures.saturating_sub(1).min(MOST_DOUBLED));
         match &mut self.failing {
-            None if lost >= LOST && has_other => {
+            None if is_worse => {
                 let is_again = self.failed_at.is_some_and(|at| now.since(at) < REMEMBERED);
                 self.failures = if is_again { self.failures.saturating_add(1) } else { 1 };
                 (self.failing, self.failed_at) = (Some(Failing::default()), Some(now));
             }
+            Some(failing) if is_worse => *failing = Failing::default(),
             Some(failing) if lost >= FEW => failing.good_since = None,
             Some(Failing { good_since: Some(since), .. }) if now.since(*since) >= steady => {
                 (self.failing, self.failed_at) = (None, Some(now));
@@ -222,43 +265,59 @@ impl Asked {
         }
     }
 
-    fn is_hasty(&self, now: Instant) -> bool {
-        let is_in_doubt = self.lost(now) > 0 && self.waiting.len() < MOST_WAITING;
-        self.failing.is_none() && is_in_doubt
+    /// Whether the requests follow each other quickly. The losses of an uplink that has failed matter only if it
+    /// answers again, and no other uplink is sure.
+    fn is_hasty(&self, has_sure: bool, now: Instant) -> bool {
+        let matters = self.failing.is_none() || self.answers_again() && !has_sure;
+        matters && self.unheard < MOST_HASTY && self.lost(now) > 0
     }
 
     /// Time of the next request, if that is later than now.
-    fn rests_until(&self, now: Instant) -> Option<Instant> {
+    fn rests_until(&self, is_hasty: bool, now: Instant) -> Option<Instant> {
         let next = self.asked_at? + CALM;
-        (next > now && !self.is_hasty(now)).then_some(next)
+        (next > now && !is_hasty).then_some(next)
     }
 
-    fn ask(&mut self, nonce: u64, now: Instant) {
-        let is_hasty = self.is_hasty(now);
+    fn ask(&mut self, nonce: u64, is_hasty: bool, now: Instant) {
         if self.waiting.len() >= MOST_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back(Request { nonce, at: now });
         self.sent = self.sent.wrapping_add(1);
+        self.unheard = self.unheard.saturating_add(1);
         self.asked_at = Some(now);
         // The next look comes when the answer is due, or sooner.
         self.next = now + if is_hasty { HASTY } else { self.due().min(CALM) };
     }
 
-    fn handle_answer(&mut self, nonce: u64, now: Instant) {
-        let Some(at) = self.waiting.iter().position(|request| request.nonce == nonce) else {
-            return;
-        };
-        let Some(request) = self.waiting.drain(..=at).next_back() else { return };
+    /// Handles the answer to the waiting request at this place. `run`: number of lost requests before it that told.
+    fn on_answer(&mut self, place: usize, run: usize, now: Instant) {
+        let Some(request) = self.waiting.drain(..=place).next_back() else { return };
         let took = now.since(request.at);
         // Some later answers make a slow one forgotten.
         self.slowest = took.max(self.slowest - self.slowest / 8);
-        let first = self.answered.filter(|_| at < FEW).map_or(request.at, |(first, _)| first);
-        self.answered = Some((first, request.at));
+        if self.answered.len() >= MOST_WAITING {
+            self.answered.pop_front();
+        }
+        self.answered.push_back(request.at);
+        // Requests that were lost in a failure do not show how many the uplink loses otherwise.
+        let run = if self.failing.is_some_and(|one| !one.has_answered) { 0 } else { run };
+        self.longest_run =
+            (run * FADING).max(self.longest_run.saturating_sub(self.longest_run.div_ceil(FADING)));
         if let Some(failing) = &mut self.failing {
             failing.good_since.get_or_insert(now);
             failing.has_answered = true;
         }
+    }
+
+    /// Handles an answer by any uplink: the hosts answer. If nobody has answered for a while, the next request leaves
+    /// soon.
+    fn on_life(&mut self, now: Instant) {
+        if self.unheard >= MOST_HASTY {
+            let soon = self.asked_at.map_or(now, |at| (at + HASTY).max(now));
+            self.next = self.next.min(soon);
+        }
+        self.unheard = 0;
     }
 }
 
@@ -297,12 +356,22 @@ fn source_of(uplink: &Uplink) -> Option<(u32, Ipv6Addr)> {
 pub(crate) const CALM: Duration = Duration::from_millis(250);
 /// Interval between requests after a loss.
 pub(crate) const HASTY: Duration = Duration::from_millis(60);
-/// Number of requests in a row without an answer that are a failure. At a loss of 5 % each way, chance loses 7 in a
-/// row once in some 12 million.
+/// Number of lost requests in a row that are a failure, if the witness has lost few. At a loss of 5 % each way, chance
+/// loses 7 in a row once in some 12 million.
 const LOST: usize = 7;
-/// Number of unanswered requests that are remembered: more than leave in haste within [`LONGEST`]. If so many in a
-/// row are unanswered and no other uplink works, the hosts have failed, and the haste ends.
-const MOST_WAITING: usize = 32;
+/// Number of lost requests in a row that are a failure whatever the witness has lost.
+const MOST_LOST: usize = 24;
+/// Number of answers after which about a third of the longest run is left.
+const FADING: usize = 256;
+/// Time between two requests of the same moment, at most. In each moment there is a request of a calm uplink.
+const MOMENT: Duration = CALM.checked_div(2).expect("not zero");
+/// Number of requests after which the haste ends if no uplink gets answers: more than leave in haste within
+/// [`LONGEST`].
+const MOST_HASTY: usize = 32;
+/// Number of requests without an answer after which an uplink is no better than others. Without any answers it takes 4 s.
+const MOST_SILENT: usize = 40;
+/// Number of unanswered requests, and of answered ones, that are remembered.
+const MOST_WAITING: usize = 2 * MOST_HASTY;
 /// Number of requests in a row without an answer after which an uplink no longer counts as answering again.
 pub(crate) const FEW: usize = 3;
 /// Time that is added to twice the longest answer time. After that an answer is due.

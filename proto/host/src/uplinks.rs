@@ -28,18 +28,32 @@ pub enum Evidence {
     Peers,
     /// Neighbor Unreachability Detection has given up the uplink's router.
     Router,
+    /// The uplink has failed. Hosts or peers answer by it again, not for long enough yet.
+    Short,
 }
 
 impl Host {
-    /// The evidence that an uplink carries nothing, if there is any.
+    /// The evidence against an uplink, if there is any. An uplink of which nothing better is known than of all others has
+    /// evidence as well, although it is no [failing](Self::failing_uplinks) uplink.
     #[must_use]
     pub fn evidence(&self, ifindex: u32) -> Option<Evidence> {
-        let all = [
-            (self.health.failing().contains(&ifindex), Evidence::Hosts),
-            (self.doubts.has_lost_router(ifindex), Evidence::Router),
-            (self.doubts.failing().contains(&ifindex), Evidence::Peers),
-        ];
-        all.into_iter().find(|(is_there, _)| *is_there).map(|(_, evidence)| evidence)
+        let of = |has_answered, evidence| if has_answered { Evidence::Short } else { evidence };
+        if let Some(has_answered) = self.health.failed(ifindex) {
+            return Some(of(has_answered, Evidence::Hosts));
+        }
+        if self.doubts.has_lost_router(ifindex) {
+            return Some(Evidence::Router);
+        }
+        Some(of(self.doubts.failed(ifindex)?, Evidence::Peers))
+    }
+
+    /// Interface indices of the uplinks that new connections keep away from: those that carry nothing while another one
+    /// does, and unsteady ones that new connections do not take all the same.
+    #[must_use]
+    pub fn avoided_uplinks(&self) -> BTreeSet<u32> {
+        let mut avoided = self.flaps.unsteady();
+        avoided.retain(|ifindex| self.avoided_until(*ifindex).is_some());
+        &avoided | &self.failing_uplinks()
     }
 
     /// Interface indices of the uplinks that carry nothing while another one does.

@@ -42,9 +42,11 @@ impl Host {
         for id in self.peers_in_turn(first, now) {
             let pairs = self.pairs_about(ifindex, &failing, id);
             if !pairs.is_empty() && peer < MOST_PEERS {
-                targets.extend(pairs.into_iter().map(|pairs| {
-                    let usual = self.shim6.rtt_of(pairs[0]).unwrap_or_default();
-                    Target { context: id, peer, pairs, usual }
+                targets.extend(pairs.into_iter().filter_map(|pairs| {
+                    let other = self.routing.ifindex_of(pairs[1].local.0)?;
+                    let usual = pairs.iter().filter_map(|pair| self.shim6.rtt_of(*pair)).max();
+                    let usual = usual.unwrap_or_default();
+                    Some(Target { context: id, peer, pairs, other, usual })
                 }));
                 peer += 1;
             }
@@ -78,7 +80,7 @@ impl Host {
         witnesses.into_iter().map(|one| one.context).collect()
     }
 
-    /// Pairs of a context by an uplink and by another one, for some addresses of the peer. The current address comes
+    /// Pairs of a context by an uplink and by another one, if possible one that does not fail, for some addresses of the peer. The current address comes
     /// first.
     fn pairs_about(
         &self,
@@ -94,8 +96,12 @@ impl Host {
             [known.locators.local].into_iter().chain(usable.copied()).collect();
         let by = |own: &Locator| self.routing.ifindex_of(own.0);
         let own = usable.iter().find(|own| by(own) == Some(ifindex));
-        let is_other = |by: u32| by != ifindex && !failing.contains(&by);
-        let other = usable.iter().find(|own| by(own).is_some_and(is_other));
+        let other = |may_fail: bool| {
+            let is_other = |by: u32| by != ifindex && (may_fail || !failing.contains(&by));
+            usable.iter().find(|own| by(own).is_some_and(is_other))
+        };
+        // If all others fail, one of them may have begun to answer.
+        let other = other(false).or_else(|| other(true));
         let (Some(own), Some(other)) = (own, other) else { return Vec::new() };
         let current = known.locators.peer;
         let rest = known.peer_locators.iter().filter(|peer| **peer != current);

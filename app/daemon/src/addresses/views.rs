@@ -143,8 +143,6 @@ impl AddressViews<'_> {
             ));
         }
         for uplink in view.uplinks.iter().filter(|one| failing.contains(&one.ifindex)) {
-            let evidence = self.host.evidence(uplink.ifindex);
-            let why = evidence.map_or("", evidence_text);
             let is_taken =
                 self.host.uplink_for_new().is_some_and(|one| one.ifindex == uplink.ifindex);
             let new = if is_taken {
@@ -152,7 +150,8 @@ impl AddressViews<'_> {
             } else {
                 ". New connections take another uplink until it works again.".to_owned()
             };
-            warnings.push(format!("{} carries nothing: {why}{new}", uplink.name));
+            let told = told_of(self.host.evidence(uplink.ifindex));
+            warnings.push(format!("{} {told}{new}", uplink.name));
         }
         warnings.extend(self.addresses.deaf.warnings(|one| has_router(self.host, one)));
         let is_managed =
@@ -281,13 +280,22 @@ pub(crate) fn has_router(host: &Host, link: &host::Uplink) -> bool {
     host.addressing().is_some_and(|addressing| addressing.advertised.has_router(link))
 }
 
-/// Sentence about the evidence that an uplink carries nothing.
-pub(crate) const fn evidence_text(evidence: Evidence) -> &'static str {
-    match evidence {
-        Evidence::Hosts => "none of uplink-probes answers by it, and by another uplink they do",
-        Evidence::Peers => "no peer of a context answers by it, and by another uplink they do",
-        Evidence::Router => "its router does not answer",
-    }
+/// Says of an uplink that it fails, and by what evidence.
+pub(crate) fn told_of(evidence: Option<Evidence>) -> String {
+    let why = match evidence {
+        Some(Evidence::Hosts) => {
+            "none of uplink-probes answers by it, and by another uplink they do"
+        }
+        Some(Evidence::Peers) => {
+            "no peer of a context answers by it, and by another uplink they do"
+        }
+        Some(Evidence::Router) => "its router does not answer",
+        Some(Evidence::Short) => {
+            return "has failed, and has not answered again for long enough".to_owned();
+        }
+        None => return "carries nothing".to_owned(),
+    };
+    format!("carries nothing ({why})")
 }
 
 fn contexts_use(count: u64) -> String {

@@ -19,6 +19,10 @@ pub(super) struct Uplink {
     next: Instant,
     /// Number of targets asked so far, to take turns.
     asked: usize,
+    /// Time when the host last began to ask because of a doubt.
+    doubted_at: Instant,
+    /// Another uplink that is in doubt, and the context whose peer answers by this uplink alone.
+    pub(super) other_doubt: Option<(u32, ContextId)>,
     /// Longest recent time of an answer, by the uplink and by the other one.
     slowest: [Duration; 2],
     failures: u32,
@@ -40,9 +44,13 @@ pub(super) enum State {
         until: Instant,
     },
     Asking {
-        since: Instant,
-        /// End of the doubt, if the answers do not take longer.
+        /// End of these questions, if the answers do not take longer.
         until: Instant,
+    },
+    /// No peer has answered by this uplink, and too few by the other one. The host asks one after another, until peers
+    /// answer.
+    Silent {
+        since: Instant,
     },
     Failing(Failing),
 }
@@ -54,12 +62,26 @@ pub(super) struct Failing {
     good_since: Option<Instant>,
     /// Whether a peer has answered by the uplink since the failure.
     has_answered: bool,
-    /// Number of questions in a row that peers answered by the other uplink alone.
-    missed: usize,
+    /// Questions in a row that peers answered by the other uplink alone.
+    missed: Missed,
     /// Time when a peer last answered by the other uplink.
     other_at: Instant,
     /// Whether no peer answers by the other uplink either: then the peers may have failed.
     is_unknown: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Missed {
+    count: usize,
+    first_peer: Option<usize>,
+    has_two_peers: bool,
+}
+
+impl Missed {
+    fn add(&mut self, peer: usize) {
+        self.count = self.count.saturating_add(1);
+        self.has_two_peers |= *self.first_peer.get_or_insert(peer) != peer;
+    }
 }
 
 /// A question to one target by both pairs.
@@ -78,6 +100,8 @@ impl Uplink {
             state: State::Quiet { until: now },
             next: now,
             asked: 0,
+            doubted_at: now,
+            other_doubt: None,
             slowest: [Duration::ZERO; 2],
             failures: 0,
             failed_at: None,
@@ -95,20 +119,43 @@ impl Uplink {
     /// Whether the uplink has failed and a peer has answered by it since, not for long enough yet. If answers get lost now
     /// and then, this does not change.
     pub(super) const fn answers_again(&self) -> bool {
-        matches!(self.state, State::Failing(Failing { has_answered: true, .. }))
+        matches!(self.failed(), Some(true))
+    }
+
+    /// Whether a peer has answered by the uplink since its failure; `None` if it has not failed, or is used again.
+    pub(super) const fn failed(&self) -> Option<bool> {
+        match self.state {
+            State::Failing(failing) => Some(failing.has_answered),
+            State::Quiet { .. } | State::Asking { .. } | State::Silent { .. } => None,
+        }
     }
 
     pub(super) fn begin(&mut self, targets: Vec<Target>, now: Instant) {
         self.waiting = None;
         if peers(targets.iter()) < WITNESSES {
-            return self.rest(now);
+            self.rest(now);
+            self.state = State::Quiet { until: now + SOON };
+            return;
         }
-        self.state = State::Asking { since: now, until: now + LONGEST_DOUBT };
-        (self.targets, self.next) = (targets, now);
-        self.rounds.clear();
+        (self.targets, self.doubted_at) = (targets, now);
         self.slowest[OTHER] = Duration::ZERO;
         let usual = self.targets.iter().map(|target| target.usual).max().unwrap_or_default();
         self.slowest[OWN] = self.slowest[OWN].max(usual);
+        self.ask_from(now);
+    }
+
+    fn ask_from(&mut self, now: Instant) {
+        (self.state, self.next) = (State::Asking { until: now + LONGEST_DOUBT }, now);
+        self.rounds.clear();
+    }
+
+    /// Goes on asking rarely, for a minute in all.
+    fn on_silence(&mut self, now: Instant) {
+        if now.since(self.doubted_at) >= FORGOTTEN {
+            return self.rest(now);
+        }
+        (self.state, self.next) = (State::Silent { since: now }, now + PATIENTLY);
+        self.rounds.clear();
     }
 
     pub(super) fn replace(&mut self, targets: Vec<Target>, now: Instant) {
@@ -119,6 +166,7 @@ impl Uplink {
     pub(super) fn lacks_targets(&self, now: Instant) -> bool {
         let (heard, patience) = match self.state {
             State::Failing(failing) => (self.asked_at.min(failing.other_at), LACKING),
+            State::Silent { since } => (since, LACKING),
             State::Quiet { .. } if self.is_watched() => (self.asked_at, LACKING + RARELY),
             State::Quiet { .. } | State::Asking { .. } => return false,
         };
@@ -138,16 +186,22 @@ impl Uplink {
                 let turn = answer.map_or(self.next, |due| due.min(self.next));
                 self.is_watched().then_some(turn)
             }
-            State::Asking { .. } | State::Failing(_) => Some(self.next),
+            State::Asking { .. } | State::Silent { .. } | State::Failing(_) => Some(self.next),
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        let doubt = match self.state {
-            State::Quiet { until } => self.waiting.map(|_| until),
+        [self.doubt_due(), self.next_turn()].into_iter().flatten().min()
+    }
+
+    /// Time when the waiting doubt is due.
+    pub(super) fn doubt_due(&self) -> Option<Instant> {
+        self.waiting?;
+        match self.state {
+            State::Quiet { until } => Some(until),
+            State::Silent { since } => Some(since + SOON),
             State::Asking { .. } | State::Failing(_) => None,
-        };
-        [doubt, self.next_turn()].into_iter().flatten().min()
+        }
     }
 
     fn rest(&mut self, now: Instant) {
@@ -169,13 +223,14 @@ impl Uplink {
         now: Instant,
     ) {
         match self.state {
-            State::Asking { since, until } => {
+            State::Asking { until } => {
                 self.next = now + HASTY;
                 if !self.ask_all(ask, now) {
-                    let until = (until + HASTY).min(since + FORGOTTEN);
-                    self.state = State::Asking { since, until };
+                    let until = (until + HASTY).min(self.doubted_at + FORGOTTEN);
+                    self.state = State::Asking { until };
                 }
             }
+            State::Silent { .. } => self.ask_next(PATIENTLY, ask, now),
             State::Failing(_) => self.ask_next(CALM, ask, now),
             State::Quiet { .. } if self.next <= now => self.ask_next(RARELY, ask, now),
             State::Quiet { .. } => {}
@@ -206,7 +261,7 @@ impl Uplink {
         is_asked || !is_refused
     }
 
-    /// Asks the target whose turn has come, and the next one after `pause`.
+    /// Asks the next target in turn that can be asked, and another one after `pause`.
     fn ask_next(
         &mut self,
         pause: Duration,
@@ -214,13 +269,14 @@ impl Uplink {
         now: Instant,
     ) {
         self.next = now + pause;
-        let Some(target) = self.targets.get(self.asked % self.targets.len().max(1)) else {
-            return;
-        };
-        self.asked = self.asked.wrapping_add(1);
-        if target.pairs.map(|pair| ask(target.context, pair)) == [true; 2] {
-            self.asked_at = now;
-            self.rounds.push_back(Round { at: now, target: *target, answered: [false; 2] });
+        for _ in 0..self.targets.len() {
+            let Some(target) = self.targets.get(self.asked % self.targets.len()) else { return };
+            self.asked = self.asked.wrapping_add(1);
+            if target.pairs.map(|pair| ask(target.context, pair)) == [true; 2] {
+                self.asked_at = now;
+                self.rounds.push_back(Round { at: now, target: *target, answered: [false; 2] });
+                return;
+            }
         }
     }
 
@@ -229,8 +285,11 @@ impl Uplink {
             target.context == reply.context && target.pairs.get(by) == Some(&reply.pair)
         };
         for by in [OWN, OTHER] {
-            if !self.targets.iter().any(|target| is_of(target, by)) {
+            let Some(target) = self.targets.iter().find(|target| is_of(target, by)) else {
                 continue;
+            };
+            if by == OWN && matches!(self.state, State::Silent { .. }) {
+                self.other_doubt = Some((target.other, target.context));
             }
             let took = now.since(reply.at);
             self.slowest[by] = took.max(self.slowest[by] - self.slowest[by] / 8);
@@ -254,12 +313,15 @@ impl Uplink {
             // The uplink was slow, not dead.
             State::Failing(failing) if left <= failing.since => self.rest(now),
             State::Failing(failing) => {
-                (failing.missed, failing.has_answered) = (0, true);
+                (failing.missed, failing.has_answered) = (Missed::default(), true);
                 failing.good_since.get_or_insert(now);
             }
-            State::Asking { since, .. } if by == OWN && left >= *since => self.rest(now),
-            State::Asking { .. } if by == OTHER => self.judge_asking(now),
-            State::Asking { .. } | State::Quiet { .. } => {}
+            State::Asking { .. } | State::Silent { .. } if left < self.doubted_at => {}
+            State::Asking { .. } | State::Silent { .. } if by == OWN => self.rest(now),
+            State::Asking { .. } => self.judge_asking(now),
+            // Peers answer again, so the next questions show which uplink works.
+            State::Silent { .. } => self.ask_from(now),
+            State::Quiet { .. } => {}
         }
     }
 
@@ -267,6 +329,8 @@ impl Uplink {
         match self.state {
             State::Quiet { .. } => self.judge_watched(now),
             State::Asking { .. } => self.judge_asking(now),
+            State::Silent { .. } if now.since(self.doubted_at) >= FORGOTTEN => self.rest(now),
+            State::Silent { .. } => self.rounds.clear(),
             State::Failing(_) => self.judge_failing(now),
         }
     }
@@ -293,14 +357,21 @@ impl Uplink {
                 since: now,
                 good_since: None,
                 has_answered: false,
-                missed: 0,
+                missed: Missed::default(),
                 other_at: now,
                 is_unknown: false,
             });
             self.rounds.clear();
-        } else if now >= until + self.due() {
-            self.rest(now);
+        } else if now >= until + self.due() || self.is_everything_unanswered(now) {
+            self.on_silence(now);
         }
+    }
+
+    /// Whether no peer has answered any question by either uplink in time.
+    fn is_everything_unanswered(&self, now: Instant) -> bool {
+        let due = self.due();
+        let is_missed = |round: &Round| round.answered == [false; 2] && now.since(round.at) >= due;
+        !self.rounds.is_empty() && self.rounds.iter().all(is_missed)
     }
 
     /// Whether a peer has answered no question by the uplink, and goes on answering by the other one.
@@ -308,8 +379,8 @@ impl Uplink {
         let due = self.due();
         let rounds = self.rounds.iter().filter(|round| round.target == *target);
         let rounds: Vec<_> = rounds.filter(|round| now.since(round.at) >= due).collect();
-        let is_last = |round: &&Round| round.answered[OTHER];
-        let is_alive = rounds.iter().rev().take(2).any(is_last);
+        // Where the other uplink loses many packets, few of the last answers come.
+        let is_alive = rounds.iter().skip(1).any(|round| round.answered[OTHER]);
         rounds.len() >= LOST && is_alive && rounds.iter().all(|round| !round.answered[OWN])
     }
 
@@ -319,14 +390,21 @@ impl Uplink {
         let State::Failing(failing) = &mut self.state else { return };
         while let Some(round) = self.rounds.pop_front_if(|round| now.since(round.at) >= due) {
             match round.answered {
-                [true, _] => failing.missed = 0,
-                [false, true] => failing.missed = failing.missed.saturating_add(1),
+                [true, is_other] => {
+                    failing.missed = Missed::default();
+                    if !is_other && now.since(failing.other_at) >= SOON {
+                        self.other_doubt = Some((round.target.other, round.target.context));
+                    }
+                }
+                [false, true] => failing.missed.add(round.target.peer),
                 [false, false] => {}
             }
         }
-        if failing.missed >= FEW {
+        if failing.missed.count >= FEW {
             failing.good_since = None;
         }
+        // It is no better any more than another uplink that has failed and answers again.
+        failing.has_answered &= failing.missed.count < LOST || !failing.missed.has_two_peers;
         failing.is_unknown = now.since(failing.other_at) >= SILENT;
         let is_good = failing.good_since.is_some_and(|since| now.since(since) >= steady);
         let known = self.asked_at.min(failing.other_at);
@@ -364,6 +442,10 @@ const LONGEST_DUE: Duration = Duration::from_secs(5);
 /// Time after which a doubt without a result ends, if no answers are due. Time in which nobody can be asked does not
 /// count.
 const LONGEST_DOUBT: Duration = Duration::from_secs(2);
+/// Time between two questions while no peer answers.
+const PATIENTLY: Duration = Duration::from_millis(500);
+/// Time after a doubt about which nobody could be asked, or to which no peer answered, until the next one begins.
+const SOON: Duration = Duration::from_secs(1);
 /// Time after a failure in which the host watches the uplink.
 pub(super) const WATCHED: Duration = Duration::from_secs(120);
 /// Time between two questions about an uplink that is watched.

@@ -71,6 +71,7 @@ impl Net {
             context: ContextId(peer.into()),
             peer: peer.into(),
             pairs: [pair(1, peer), pair(2, peer)],
+            other: 2,
             usual: self.usual,
         });
         targets.collect()
@@ -216,6 +217,7 @@ fn targets_of_one_peer_count_once() {
         context: ContextId(0),
         peer: 0,
         pairs: [pair(1, address), pair(2, address)],
+        other: 2,
         usual: Duration::ZERO,
     };
     net.doubts.begin(UPLINK, [target(0), target(1)].into(), net.now);
@@ -460,4 +462,63 @@ fn a_flapping_uplink_is_found_out_each_time_and_is_used_ever_more_rarely() {
     assert_eq!(net.changes.len(), 5, "{:?}", net.changes);
     net.run(Duration::from_secs(5));
     assert!(!net.is_failing());
+}
+
+/// Both uplinks are dead when the doubt comes, and the other one heals.
+#[test]
+fn an_uplink_fails_soon_after_the_other_one_has_healed() {
+    for dead_for in [100, 400, 1_000, 2_300, 9_000, 40_000] {
+        let mut net = Net::new(17, 2);
+        net.loss = [1000; 2];
+        net.doubt();
+        net.run(Duration::from_millis(dead_for));
+        assert!(!net.is_failing());
+        net.loss = [1000, 0];
+        net.run(Duration::from_millis(1_200));
+        assert!(net.is_failing(), "{dead_for} ms");
+    }
+}
+
+/// Nobody answers, and contexts doubt again and again.
+#[test]
+fn peers_that_never_answer_are_asked_rarely_and_not_for_ever() {
+    let mut net = Net::new(18, 4);
+    net.loss = [1000; 2];
+    net.doubt();
+    net.run(Duration::from_secs(1));
+    let before = net.sent;
+    net.run(Duration::from_secs(70));
+    assert!(net.sent - before <= 2 * 2 * 60, "{}", net.sent - before);
+    assert_eq!(net.doubts.poll_timeout(), None);
+}
+
+/// The other uplink loses half of the packets of one direction, or of both.
+#[test]
+fn an_uplink_that_loses_half_of_its_packets_shows_that_another_one_is_dead() {
+    for (loss, within) in [(500, 5), (750, 20)] {
+        for seed in 20..40 {
+            let mut net = Net::new(seed, 4);
+            net.loss = [1000, loss];
+            net.doubt();
+            net.run(Duration::from_secs(within));
+            assert!(net.is_failing(), "{loss}, seed {seed}");
+        }
+    }
+}
+
+/// The uplink has failed and answers again, then it dies again.
+#[test]
+fn an_uplink_that_answers_again_and_dies_again_answers_no_more() {
+    for peers in [1, 2] {
+        let mut net = Net::new(19, 2);
+        net.loss = [1000, 0];
+        net.doubt();
+        net.run(Duration::from_secs(3));
+        net.loss = [0; 2];
+        net.run(Duration::from_secs(2));
+        assert_eq!(net.doubts.answering_again(), BTreeSet::from([UPLINK]));
+        net.liars = (0..peers).collect();
+        net.run(Duration::from_millis(1_500));
+        assert_eq!(net.doubts.answering_again().is_empty(), peers > 1);
+    }
 }

@@ -49,6 +49,70 @@ fn an_isp_that_answers_again_is_better_than_one_that_has_just_failed() {
     assert_eq!(star.failing(), [2]);
 }
 
+/// Both ISPs have failed and answer again, and the first one has answered for long enough before the second one.
+#[test]
+fn an_isp_that_answers_for_too_short_a_time_is_not_said_to_carry_nothing() {
+    let mut star = Star::new(&[1, 2]);
+    let isps = [star.locals[0][0], star.locals[0][1]];
+    for (dead, seconds) in [(Some(isps[0]), 4), (None, 2), (Some(isps[1]), 1)] {
+        star.dead = dead.into_iter().collect();
+        star.suspect(if dead.is_some() { &[1] } else { &[] });
+        star.run(Duration::from_secs(seconds));
+    }
+    let evidence = |star: &Star| [1, 2].map(|ifindex| star.hosts[0].evidence(ifindex));
+    let [short, peers] = [Evidence::Short, Evidence::Peers].map(Some);
+    assert_eq!((star.failing(), evidence(&star)), (vec![2], [short, peers]));
+    star.dead.clear();
+    star.run(Duration::from_secs(1));
+    assert_eq!((star.failing(), evidence(&star)), (vec![], [short; 2]), "neither is better");
+    star.run(Duration::from_secs(3));
+    assert_eq!((star.failing(), evidence(&star)), (vec![2], [None, short]));
+    assert_eq!(star.hosts[0].avoided_uplinks(), [2].into());
+    star.run(Duration::from_secs(5));
+    assert_eq!((star.failing(), evidence(&star)), (vec![], [None; 2]));
+}
+
+/// The uplink of new connections, if the kernel prefers this one.
+fn taken(star: &Star, used: u32) -> u32 {
+    if star.failing().contains(&used) { 3 - used } else { used }
+}
+
+/// Both ISPs of the first host die, at once or one after the other, and one of them heals. One may have failed before.
+#[test]
+fn of_two_dead_isps_the_one_that_heals_is_taken_within_two_seconds() {
+    for (pause, dead_for) in [(0, 1_000), (0, 7_000), (500, 4_000), (5_000, 2_000), (3_000, 30_000)]
+    {
+        for damped in [None, Some(0), Some(1)] {
+            for (order, healed) in [([0, 1], 0), ([0, 1], 1), ([1, 0], 0), ([1, 0], 1)] {
+                let mut star = Star::new(&[1, 2, 3]);
+                let isps = [star.locals[0][0], star.locals[0][1]];
+                if let Some(damped) = damped {
+                    star.dead.insert(isps[damped]);
+                    star.suspect(&[1]);
+                    star.run(Duration::from_secs(4));
+                    star.dead.clear();
+                    star.run(Duration::from_secs(2));
+                }
+                for place in order {
+                    star.dead.insert(isps[place]);
+                    star.suspect(&[1]);
+                    star.run(Duration::from_millis(pause));
+                }
+                star.run(Duration::from_millis(dead_for));
+                star.dead.remove(&isps[healed]);
+                let case = (pause, dead_for, damped, order, healed);
+                let works = u32::try_from(healed + 1).expect("small");
+                star.run(Duration::from_secs(2));
+                for _ in 0..100 {
+                    let all = [1, 2].map(|used| taken(&star, used));
+                    assert_eq!(all, [works; 2], "{case:?} {:?}", star.routes);
+                    star.run(Duration::from_millis(100));
+                }
+            }
+        }
+    }
+}
+
 /// The host forgets the failure in its sleep. When it wakes, standby paths that have not answered are doubts.
 #[test]
 fn a_host_that_wakes_asks_at_once_about_an_uplink_that_failed_before() {
@@ -341,6 +405,12 @@ fn of_two_carriers_that_come_and_go_the_one_that_has_stayed_for_longer_is_taken(
     assert_eq!((of_new(&star), star.routes.last()), (Some(2), Some(&Some(2))));
     assert!(star.hosts[0].avoided_until(1).is_some());
     assert_eq!(star.hosts[0].avoided_until(2), None);
-    star.run(Duration::from_secs(10));
+    // New connections have never left the second uplink, so they do not come back to it when its wait is over.
+    let avoided = |star: &Star| star.hosts[0].avoided_uplinks();
+    assert_eq!(avoided(&star), [1].into());
+    star.run(Duration::from_millis(4_850));
+    assert_eq!((star.hosts[0].unsteady_uplinks(), avoided(&star)), ([1].into(), [1].into()));
+    star.run(Duration::from_secs(6));
+    assert!(avoided(&star).is_empty());
     assert_eq!((of_new(&star), star.routes.last()), (Some(1), Some(&None)), "as without losses");
 }
