@@ -29,6 +29,16 @@ pub(crate) enum Saving {
     Writing(Instant, oneshot::Receiver<Written>),
 }
 
+/// Times of saves. A host with very many contexts saves less often.
+#[derive(Debug)]
+pub(crate) struct SaveTimes {
+    at: Option<Instant>,
+    /// Delay between a change and its saving.
+    delay: Duration,
+    /// End of the pause after the last save.
+    rested_at: Instant,
+}
+
 /// A copy of the table of contexts, of the table of sessions, or of both, as far as it has got.
 #[derive(Debug)]
 pub(crate) struct Copy {
@@ -133,16 +143,55 @@ impl Copy {
     }
 }
 
+impl SaveTimes {
+    pub(crate) const fn new(now: Instant) -> Self {
+        Self { at: None, delay: LEAST_SAVE_DELAY, rested_at: now }
+    }
+
+    /// When the next save is due.
+    pub(crate) const fn at(&self) -> Option<Instant> {
+        self.at
+    }
+
+    pub(crate) fn handle_change(&mut self, now: Instant) {
+        self.at.get_or_insert(now + self.delay);
+    }
+
+    /// Returns whether a save is due at once; otherwise it is due at the end of the pause.
+    fn handle_move(&mut self, now: Instant) -> bool {
+        self.at = self.at.into_iter().chain([self.rested_at]).min();
+        self.rested_at <= now
+    }
+
+    fn handle_saved(&mut self, began: Instant, now: Instant, has_failed: bool) {
+        let least = if has_failed { AGAIN } else { Duration::ZERO };
+        let pause = ((now - began) * REST).max(least);
+        (self.delay, self.rested_at) = (LEAST_SAVE_DELAY.max(pause), now + pause);
+    }
+}
+
 impl Daemon {
     /// Begins to save what has changed. While a thread reads the contexts of the last run, there are no others, and their
     /// file stays.
     pub(crate) fn save(&mut self) {
-        self.save_at = None;
+        self.save_times.at = None;
         let has_contexts = mem::take(&mut self.contexts_changed) && !self.takeover.is_reading();
         let ilnp = self.ilnp.as_mut();
         let has_sessions = ilnp.is_some_and(|ilnp| mem::take(&mut ilnp.is_unsaved));
         self.saving = Saving::Copying(Copy::new(has_contexts, has_sessions));
         self.copy_slice();
+    }
+
+    /// Saves sessions that have moved: at once, or at the end of the pause after the last save. The tables of ILNP are not
+    /// pinned, so the file alone tells the next run of a move. A move of a context is in a pinned table.
+    pub(crate) fn save_move(&mut self) {
+        let is_unsaved = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
+        if !is_unsaved || !self.saving.is_idle() {
+            return;
+        }
+        if self.save_times.handle_move(Instant::now()) {
+            self.save();
+        }
     }
 
     /// Copies the next slice. A small table is one slice, and the main loop writes it at once.
@@ -181,16 +230,9 @@ impl Daemon {
         if let Some(warning) = unsaved.as_ref().filter(|_| self.unsaved.is_none()) {
             tracing::warn!("{warning}");
         }
-        let least = if unsaved.is_some() { AGAIN } else { Duration::ZERO };
+        self.save_times.handle_saved(began, Instant::now(), unsaved.is_some());
         self.unsaved = unsaved;
-        self.save_delay = save_delay(began.elapsed()).max(least);
     }
-}
-
-/// Returns the delay between a change and its saving, from the time of the last save. A host with very many contexts saves
-/// less often.
-pub(crate) fn save_delay(took: Duration) -> Duration {
-    LEAST_SAVE_DELAY.max(took * REST)
 }
 
 /// Slots of contexts and sessions in a slice, at most. A slice takes a few milliseconds.
@@ -246,9 +288,35 @@ mod tests {
         assert_eq!(written(Ok(()), Ok(())), None);
     }
 
+    /// Times after a save that began at `now` and took so many milliseconds.
+    fn after(now: Instant, took: u64, has_failed: bool) -> (SaveTimes, Instant) {
+        let (mut times, end) = (SaveTimes::new(now), now + Duration::from_millis(took));
+        times.handle_saved(now, end, has_failed);
+        (times, end)
+    }
+
     #[test]
     fn what_takes_long_to_write_is_written_more_rarely() {
-        let delay = |took| save_delay(Duration::from_millis(took)).as_millis();
-        assert_eq!([0, 20, 21, 3000].map(delay), [200, 200, 210, 30_000]);
+        let delay = |took, has_failed| {
+            let (mut times, end) = after(Instant::now(), took, has_failed);
+            times.handle_change(end);
+            (times.at().expect("planned") - end).as_millis()
+        };
+        assert_eq!([0, 20, 21, 3000].map(|took| delay(took, false)), [200, 200, 210, 30_000]);
+        assert_eq!([0, 3000].map(|took| delay(took, true)), [5000, 30_000]);
+    }
+
+    #[test]
+    fn a_move_is_written_at_once_and_many_moves_in_a_tenth_of_the_time() {
+        let now = Instant::now();
+        assert!(SaveTimes::new(now).handle_move(now), "nothing was written yet");
+        for (took, has_failed, pause) in [(0, false, 0), (3, false, 30), (3, true, 5000)] {
+            let (mut times, end) = after(now, took, has_failed);
+            times.handle_change(end);
+            let rested = end + Duration::from_millis(pause);
+            assert_eq!(times.handle_move(end), pause == 0);
+            assert_eq!(times.at(), Some(rested));
+            assert!(times.handle_move(rested));
+        }
     }
 }

@@ -35,7 +35,7 @@ use crate::path_mtu::PathMtus;
 use crate::paths::Steer;
 use crate::privileges;
 use crate::ranker::Ranker;
-use crate::saving::{Saving, save_delay};
+use crate::saving::{SaveTimes, Saving};
 use crate::server::{self, Task};
 use crate::shim6::shim6_config;
 use crate::signals::Signals;
@@ -69,11 +69,11 @@ pub(crate) struct Daemon {
     pub(crate) store: Store,
     /// Our addresses in the data plane.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
-    pub(crate) save_at: Option<time::Instant>,
-    /// Delay between a change and its saving.
-    pub(crate) save_delay: Duration,
+    pub(crate) save_times: SaveTimes,
     /// Warning, while contexts or sessions cannot be saved.
     pub(crate) unsaved: Option<String>,
+    /// Sentences on files of the last run that could not be read.
+    pub(crate) damages: Vec<String>,
     pub(crate) path_mtus: PathMtus,
     pub(crate) unbound: Unbound,
     /// Time until which messages of strangers wait.
@@ -194,7 +194,7 @@ impl Daemon {
         tasks: mpsc::Receiver<Task>,
         goes_on: bool,
     ) -> anyhow::Result<(Self, Sources)> {
-        let takeover = Takeover::begin(&store)?;
+        let takeover = Takeover::begin(&store, &args.pin_dir)?;
         // Report errors of keys before any change to the host.
         let (addresses, addressing, proof) = Addresses::open(config.addresses.clone(), &store)?;
         let netlink = Netlink::connect()?;
@@ -256,9 +256,9 @@ impl Daemon {
             contexts_changed: false,
             store,
             locals,
-            save_at: None,
-            save_delay: save_delay(Duration::ZERO),
+            save_times: SaveTimes::new(time::Instant::now()),
             unsaved: None,
+            damages: Vec::new(),
             path_mtus: PathMtus::default(),
             unbound: Unbound::default(),
             strangers_at: time::Instant::now(),
@@ -302,7 +302,7 @@ impl Daemon {
         view: HostView,
         goes_on: bool,
     ) -> anyhow::Result<(Icmp6Socket, Reachability)> {
-        self.restore_sessions(args).await?;
+        self.restore_sessions(args, goes_on).await?;
         self.events.push(EventKind::DaemonStarted, |_| {});
         // Do this before the host sets any route.
         self.host.handle_left(self.netlink.moved().await?);
@@ -340,7 +340,7 @@ impl Daemon {
                 _ = signals.interrupt.recv() => return Ok(Ending::Restored),
                 _ = signals.hangup.recv() => self.reload(),
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
-                waiting = self.takeover.read(), if is_reading => self.handle_waiting(waiting?),
+                found = self.takeover.read(), if is_reading => self.handle_found(found?),
                 () = future::ready(()), if is_in_slices => self.take_over_slice().await?,
                 () = future::ready(()), if is_surveying => self.survey_slice(),
                 ready = sources.reports.ready(), if !is_reading => ready.map(|()| self.take_reports())??,
@@ -386,7 +386,7 @@ impl Daemon {
             [self.host.poll_timeout(), self.notices.poll_timeout(), self.unbound.poll_timeout()];
         let machines = machines.map(|at| at.map(|at| now + at.since(clock)));
         let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
-        let own = [self.save_at, self.moor.poll_timeout(), answer_at, reply_at];
+        let own = [self.save_times.at(), self.moor.poll_timeout(), answer_at, reply_at];
         machines.into_iter().chain(own).flatten().min()
     }
 
@@ -413,7 +413,7 @@ impl Daemon {
         if is_due(self.moor.poll_timeout()) {
             self.make_moor_anew().await;
         }
-        if is_due(self.save_at) {
+        if is_due(self.save_times.at()) {
             self.save();
         }
     }
@@ -421,9 +421,8 @@ impl Daemon {
     /// Schedules the save of contexts and sessions, if they differ from the store.
     fn plan_save(&mut self) {
         let is_unsaved = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
-        let is_free = self.save_at.is_none() && self.saving.is_idle();
-        if (self.contexts_changed || is_unsaved) && is_free {
-            self.save_at = Some(time::Instant::now() + self.save_delay);
+        if (self.contexts_changed || is_unsaved) && self.saving.is_idle() {
+            self.save_times.handle_change(time::Instant::now());
         }
     }
 

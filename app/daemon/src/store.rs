@@ -52,7 +52,7 @@ impl Store {
     }
 
     /// Reads contexts or sessions of the last run, if that run was in this boot. The files are not synced, so a file
-    /// may be incomplete after a boot; the result is empty then.
+    /// may be incomplete after a boot; the result has nothing but the damage then.
     pub(crate) fn load_state(&self, name: &str) -> SavedState {
         let read = self.folder.read(name).and_then(|octets| {
             let state = octets.map(|octets| unseal::<SavedState>(&octets));
@@ -60,7 +60,8 @@ impl Store {
         });
         let state = read.unwrap_or_else(|error| {
             tracing::warn!("not taken over from the run before: {error:#}");
-            None
+            let damage = format!("not taken over from the run before, and lost: {error:#}");
+            Some(SavedState { boot_id: boot_id(), damage: Some(damage), ..SavedState::default() })
         });
         state.filter(|state| state.boot_id == boot_id()).unwrap_or_default()
     }
@@ -108,6 +109,9 @@ pub struct SavedState {
     /// ILNP sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sessions: Vec<SessionSnapshot>,
+    /// Sentence for people on a file that could not be read; it is in no file.
+    #[serde(skip)]
+    pub damage: Option<String>,
 }
 
 /// Reads the file of our addresses as the daemon does at its start. Returns the number of groups of addresses.

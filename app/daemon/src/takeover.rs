@@ -11,29 +11,51 @@
 use std::collections::BTreeMap;
 use std::future;
 use std::mem;
+use std::path::Path;
 use std::thread;
 
 use anyhow::Context as _;
 use moorline_addresses::RouteStep;
-use moorline_contexts::Waiting;
-use moorline_types::DropReason;
+use moorline_bpf::LeftContexts;
+use moorline_contexts::{ContextSnapshot, Waiting};
+use moorline_datapath::shim6::PairInUse;
+use moorline_types::{ContextId, DropReason};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::clock;
 use crate::privileges;
 use crate::shell::{Daemon, seed};
-use crate::store::{CONTEXTS, Store};
+use crate::store::{CONTEXTS, SavedState, Store};
 
 /// State of the takeover of contexts.
 #[derive(Debug, Default)]
 pub(crate) enum Takeover {
     /// A thread reads the contexts.
-    Reading(oneshot::Receiver<Waiting>),
+    Reading(oneshot::Receiver<Found>),
     /// The main loop takes over the contexts.
     Slices,
     #[default]
     Done,
+}
+
+/// What the thread has read.
+#[derive(Debug)]
+pub(crate) struct Found {
+    waiting: Waiting,
+    /// Sentence on a damaged file.
+    damage: Option<String>,
+}
+
+impl Found {
+    /// Reads the file of contexts. The pinned table has the last moves before a crash, which the file may lack.
+    fn read(store: &Store, table: Option<&LeftContexts>, key: [u8; 16]) -> Self {
+        let SavedState { mut contexts, damage, .. } = store.load_state(CONTEXTS);
+        correct(&mut contexts, table.into_iter().flat_map(LeftContexts::pairs_in_use));
+        // Without a table there is no run before in this boot, and the file has lost nothing of use.
+        let damage = damage.filter(|_| table.is_some());
+        Self { waiting: Waiting::new(contexts, key), damage }
+    }
 }
 
 impl Takeover {
@@ -49,8 +71,10 @@ impl Takeover {
     ///
     /// # Errors
     /// The system has no thread or no randomness.
-    pub(crate) fn begin(store: &Store) -> anyhow::Result<Self> {
+    pub(crate) fn begin(store: &Store, pin_dir: &Path) -> anyhow::Result<Self> {
         let (key, store) = (seed()?, store.clone());
+        // Open the table before the data plane can set it aside.
+        let table = LeftContexts::open(pin_dir);
         let (sender, reader) = oneshot::channel();
         let read = move || {
             // Capabilities belong to a thread, and those of the daemon go later.
@@ -58,16 +82,15 @@ impl Takeover {
                 tracing::warn!("the thread that reads contexts: {error:#}");
                 return;
             }
-            let waiting = Waiting::new(store.load_state(CONTEXTS).contexts, key);
             // The receiver is gone if the daemon ends.
-            let _ = sender.send(waiting);
+            let _ = sender.send(Found::read(&store, table.as_ref(), key));
         };
         thread::Builder::new().name("contexts".to_owned()).spawn(read).context("a thread")?;
         Ok(Self::Reading(reader))
     }
 
     /// Waits for the thread that reads the contexts; without a thread, waits for ever.
-    pub(crate) async fn read(&mut self) -> anyhow::Result<Waiting> {
+    pub(crate) async fn read(&mut self) -> anyhow::Result<Found> {
         let Self::Reading(reader) = self else { return future::pending().await };
         reader.await.context("the contexts of the run before could not be read")
     }
@@ -116,15 +139,16 @@ impl Daemon {
         if self.store.len(CONTEXTS) > SMALL_FILE {
             return Ok(());
         }
-        let waiting = self.takeover.read().await?;
-        self.handle_waiting(waiting);
+        let found = self.takeover.read().await?;
+        self.handle_found(found);
         self.host.shim6_mut().take_over(usize::MAX, clock::now());
         self.end_takeover().await
     }
 
     /// Begins the takeover in slices.
-    pub(crate) fn handle_waiting(&mut self, waiting: Waiting) {
-        self.host.handle_waiting(waiting);
+    pub(crate) fn handle_found(&mut self, found: Found) {
+        self.damages.extend(found.damage);
+        self.host.handle_waiting(found.waiting);
         self.takeover = Takeover::Slices;
     }
 
@@ -170,6 +194,22 @@ impl Daemon {
     }
 }
 
+/// Gives contexts the pairs in use, which come by slot.
+fn correct(contexts: &mut [ContextSnapshot], in_use: impl Iterator<Item = (ContextId, PairInUse)>) {
+    // They are sorted already, unless somebody else has written the file.
+    contexts.sort_by_key(|context| context.id);
+    let mut rest = contexts.iter_mut().peekable();
+    for (id, found) in in_use {
+        while rest.next_if(|context| context.id < id).is_some() {}
+        if let Some(context) = rest.next_if(|context| context.id == id) {
+            context.handle_in_use(found);
+        }
+        if rest.peek().is_none() {
+            return;
+        }
+    }
+}
+
 /// Counts reasons for a log with one line for each reason. A line for each session would be a flood.
 pub(crate) fn by_reason(
     reasons: impl IntoIterator<Item = DropReason>,
@@ -195,6 +235,30 @@ const READING: &str =
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::tests::many;
+    use moorline_types::LocatorPair;
+
+    #[test]
+    fn each_context_gets_the_pair_of_its_own_slot() {
+        let mut contexts = many(9);
+        contexts.retain(|context| context.id.0 % 3 != 1);
+        contexts.reverse();
+        let before = contexts.clone();
+        let moved = |context: &ContextSnapshot| {
+            LocatorPair::new(context.locators.peer, context.locators.local)
+        };
+        // Some slots have no pair in the table, and some have one in the table alone.
+        let in_use = many(20).into_iter().filter(|context| context.id.0 % 4 != 0).map(|context| {
+            let &ContextSnapshot { local_tag, peer_tag, key, .. } = &context;
+            (context.id, PairInUse { ulids: key.ulids, local_tag, peer_tag, pair: moved(&context) })
+        });
+        correct(&mut contexts, in_use);
+        for old in before {
+            let new = contexts.iter().find(|new| new.id == old.id).expect("none is lost");
+            let expected = if old.id.0 % 4 == 0 { old.locators } else { moved(&old) };
+            assert_eq!(new.locators, expected, "{:?}", old.id);
+        }
+    }
 
     #[test]
     fn a_million_that_are_not_taken_over_give_a_line_for_each_reason() {

@@ -62,6 +62,7 @@ impl Daemon {
         let count = u64::from(self.host.shim6().len()) + self.waiting();
         warnings.extend(table_full(count, self.config.max_contexts));
         warnings.extend(self.unsaved.clone());
+        warnings.extend(self.damages.iter().cloned());
         warnings
     }
 

@@ -5,13 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use libbpf_rs::Object;
-use moorline_datapath::shim6::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS};
+use moorline_datapath::shim6::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, PairInUse};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair, Path, UlidPair};
 
 use crate::control::{self, Op};
 use crate::convert;
 use crate::error::{Error, Result};
 use crate::index::{Hashing, Index};
+use crate::pins;
 use crate::plain::Plain as _;
 use crate::skel::types;
 use crate::tables::{Table, Tables};
@@ -21,6 +22,25 @@ type Quotes = Vec<(LocatorPair, u64)>;
 
 fn control(object: &Object, op: Op, slot: u32) -> Result<()> {
     control::run(object, op, slot, Instant::ZERO)
+}
+
+/// The contexts that an earlier process has left in its pinned table, before [`Datapath::open`](crate::Datapath::open)
+/// takes that over. Another thread may read them.
+pub struct LeftContexts(Table<u32, types::context>);
+
+impl LeftContexts {
+    /// Opens the table. `None`: no process has left any, or only one with another layout.
+    #[must_use]
+    pub fn open(pin_dir: &std::path::Path) -> Option<Self> {
+        Table::pinned("contexts", &pins::of_layout(pin_dir)).map(Self)
+    }
+
+    /// The pairs by which payload leaves, by slot. A context of which the table does not tell the pair is left out.
+    pub fn pairs_in_use(&self) -> impl Iterator<Item = (ContextId, PairInUse)> + '_ {
+        let all = (0..).map(ContextId).zip(self.0.values().into_iter().flatten());
+        let live = all.filter(|(_, context)| convert::is_live(context));
+        live.filter_map(|(id, context)| Some((id, convert::pair_in_use(&context)?)))
+    }
 }
 
 /// The tables that hold contexts.

@@ -6,8 +6,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use moorline_datapath::shim6::{
-    ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, PathCounters, PathMark,
-    ReapTimers, TriggerPolicy, TriggerRule, Triggers,
+    ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, PairInUse, PathCounters,
+    PathMark, ReapTimers, TriggerPolicy, TriggerRule, Triggers,
 };
 use moorline_types::{
     ContextId, ContextTag, Encapsulation, Locator, LocatorPair, Path, Ulid, UlidPair,
@@ -188,6 +188,20 @@ pub(crate) fn current(context: &types::context) -> Path {
     let peer = if at_ulid { context.ulids.peer } else { context.peers[0] };
     let pair = LocatorPair::new(locator_back(context.local_locator), locator_back(peer));
     Path::of(ulids_back(context.ulids), pair)
+}
+
+/// The pair by which payload of the context leaves. `None` if the peer has withdrawn its locator, or if payload may take
+/// the ULIDs as a makeshift: the core explores.
+pub(crate) fn pair_in_use(context: &types::context) -> Option<PairInUse> {
+    let current = current(context);
+    let explores = context.keepalive_timeout == 0;
+    let is_withdrawn = has(context, types::context_flags::CONTEXT_NOT_FROM_FIRST);
+    (!is_withdrawn && (is_moved(current) || !explores)).then(|| PairInUse {
+        ulids: ulids_back(context.ulids),
+        local_tag: ContextTag::from_bits(context.local_tag),
+        peer_tag: ContextTag::from_bits(context.peer_tag),
+        pair: current.pair,
+    })
 }
 
 /// Converts a context back to the entry from which [`context`] made it. `more` are the peer locators that did not fit

@@ -66,6 +66,7 @@ mod tables;
 #[cfg(test)]
 mod tests;
 
+pub use contexts::LeftContexts;
 pub use datapath::Datapath;
 pub use error::{Error, Result};
 pub use settings::{AttachMode, Settings};

@@ -36,7 +36,7 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
 /// whose programs stay at work until [`remove_stale`].
 pub(crate) fn prepare(pin_dir: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     ensure_bpffs(pin_dir)?;
-    let ours = pin_dir.join(format!("{PREFIX}{LAYOUT}"));
+    let ours = of_layout(pin_dir);
     let mut stale = folders(pin_dir)?;
     stale.retain(|folder| *folder != ours && *folder != of_ilnp(pin_dir));
     create(&ours)?;
@@ -61,6 +61,11 @@ pub(crate) fn remove_stale(stale: &Path, ours: &Path) -> Result<()> {
     tracing::info!(path = %stale.display(), "removing pins of another version");
     crate::attach::detach_replaced(stale, ours);
     remove_tree(stale)
+}
+
+/// Folder of the tables and links of this layout.
+pub(crate) fn of_layout(pin_dir: &Path) -> PathBuf {
+    pin_dir.join(format!("{PREFIX}{LAYOUT}"))
 }
 
 /// Folder of the links and marks of ILNP.

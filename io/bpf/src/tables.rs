@@ -1,6 +1,7 @@
 //! Typed access to the maps.
 
 use core::marker::PhantomData;
+use std::path::Path;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object};
 
@@ -80,6 +81,12 @@ impl<K: Plain, V: Plain> Table<K, V> {
         Ok(Self { name, handle: handle(object, name)?, types: PhantomData })
     }
 
+    /// Opens a table that an earlier process of the same layout has pinned. `None`: there is none.
+    pub(crate) fn pinned(name: &'static str, pins: &Path) -> Option<Self> {
+        let handle = MapHandle::from_pinned_path(pins.join(name)).ok()?;
+        Some(Self { name, handle, types: PhantomData })
+    }
+
     /// Makes a table of one entry whose values have no lock: each locked write fails.
     #[cfg(test)]
     pub(crate) fn without_lock(name: &'static str) -> Self {
@@ -144,12 +151,14 @@ impl<K: Plain, V: Plain> Table<K, V> {
 
     /// Returns all values of an array, by index.
     pub(crate) fn all(&self) -> Result<Vec<V>> {
-        let mut all = Vec::new();
+        Ok(self.values()?.collect())
+    }
+
+    /// Reads the values of an array, by index.
+    pub(crate) fn values(&self) -> Result<impl Iterator<Item = V> + '_> {
         let batches = self.handle.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);
-        for (_, value) in batches.map_err(self.error("read"))? {
-            all.extend(V::from_octets(&value));
-        }
-        Ok(all)
+        let batches = batches.map_err(self.error("read"))?;
+        Ok(batches.filter_map(|(_, value)| V::from_octets(&value)))
     }
 
     pub(crate) fn max_entries(&self) -> u32 {

@@ -317,7 +317,7 @@ fn an_address_that_a_person_removes_is_named_stays_away_and_comes_back_by_the_co
     assert_eq!(site.ours(&daemon, "isp2")[0].address, other);
     let said = warning().unwrap();
     assert!(!site.has_address(removed), "{said}");
-    let command = said.split("To have it back: ip ").nth(1).unwrap().split(',').next().unwrap();
+    let command = said.split("To have it back: `ip ").nth(1).unwrap().split('`').next().unwrap();
     host.ip(&command.split(' ').collect::<Vec<_>>()).unwrap();
     eventually("the address to be ours again", || {
         let own = addresses(&daemon, "isp1").into_iter().find(|own| own.address == removed);

@@ -11,6 +11,7 @@ mod cables;
 mod carrier;
 mod command;
 mod control;
+mod crashed;
 mod demo;
 mod doctor;
 mod experiments;

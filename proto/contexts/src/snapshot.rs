@@ -1,8 +1,9 @@
 use core::ops::Range;
 
+use moorline_datapath::shim6::{MAX_PEER_LOCATORS, PairInUse};
 use moorline_reap as reap;
 use moorline_shim6::{Established, Key, PeerSet, Role};
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Locators};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Locators};
 use serde::{Deserialize, Serialize};
 
 use crate::machine::Contexts;
@@ -38,6 +39,31 @@ pub struct ContextSnapshot {
     /// Cause of the last move. Earlier versions, which wrote all other fields by their names, did not store this.
     #[serde(skip)]
     pub cause: Option<reap::Cause>,
+}
+
+impl ContextSnapshot {
+    /// Corrects the current pair by a data plane that has outlived the earlier run: a crash may come after a move and
+    /// before its save. The data plane knew both locators to be verified, so the lists get them if they lack them.
+    pub fn handle_in_use(&mut self, found: PairInUse) {
+        let PairInUse { ulids, local_tag, peer_tag, pair } = found;
+        let is_same = (ulids, local_tag, peer_tag)
+            == (self.key.ulids, self.local_tag, self.peer_tag)
+            // No payload leaves by a fork.
+            && self.key.forked_instance == 0;
+        if !is_same || pair == self.locators {
+            return;
+        }
+        (self.locators, self.cause) = (pair, None);
+        add(&mut self.local_locators, pair.local);
+        add(&mut self.peer.locators, pair.peer);
+    }
+}
+
+/// Adds a locator to a list with room.
+fn add(known: &mut Locators, locator: Locator) {
+    if !known.contains(&locator) && known.len() < MAX_PEER_LOCATORS {
+        *known = known.iter().copied().chain([locator]).collect();
+    }
 }
 
 impl Contexts {

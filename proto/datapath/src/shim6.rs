@@ -44,7 +44,9 @@ mod trigger;
 
 use alloc::sync::Arc;
 use core::time::Duration;
-use moorline_types::{ContextId, ContextTag, Instant, Locators, Path, UlidPair, named_enum};
+use moorline_types::{
+    ContextId, ContextTag, Instant, LocatorPair, Locators, Path, UlidPair, named_enum,
+};
 
 use crate::Plane;
 
@@ -236,6 +238,19 @@ impl ContextEntry {
     pub fn overhead(&self) -> u16 {
         self.all_paths().map(Path::overhead).max().unwrap_or(0)
     }
+}
+
+/// The pair by which a data plane sends the payload of a context, with the names of the context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PairInUse {
+    /// The addresses that sockets see.
+    pub ulids: UlidPair,
+    /// Tag in payload that we receive.
+    pub local_tag: ContextTag,
+    /// Tag in payload that we send.
+    pub peer_tag: ContextTag,
+    /// The addresses in packets that we send.
+    pub pair: LocatorPair,
 }
 
 /// Durations of the timers that a data plane runs for a context.

@@ -166,7 +166,7 @@ fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_comma
     bench.follow(kept);
     let warnings = bench.views().warnings(&BTreeMap::from([(ulid, 2)]));
     let command =
-        format!("ip -6 addr add {own}/64 dev up1 noprefixroute nodad, or restart moorlined.");
+        format!("`ip -6 addr replace {own}/64 dev up1 noprefixroute nodad`, or restart moorlined.");
     let expected = format!(
         "up1: {own}, an address of ours, was removed by a person or a network manager, and stays away, and 2 \
          contexts use it. To have it back: {command}"

@@ -302,9 +302,10 @@ fn contexts_use(count: u64) -> String {
     if count == 1 { "1 context uses".to_owned() } else { format!("{count} contexts use") }
 }
 
+/// Returns the command that restores an address, also if sessions of ILNP have kept the address as a deprecated /128.
 fn way_back(interface: &str, address: Ipv6Addr) -> String {
     format!(
-        "ip -6 addr add {address}/64 dev {interface} noprefixroute nodad, or restart moorlined."
+        "`ip -6 addr replace {address}/64 dev {interface} noprefixroute nodad`, or restart moorlined."
     )
 }
 

@@ -11,13 +11,17 @@ use moorline_host::{SessionAddress, Sessions};
 use crate::args::Args;
 use crate::clock;
 use crate::shell::Daemon;
-use crate::store::SESSIONS;
+use crate::store::{SESSIONS, SavedState};
 use crate::takeover::by_reason;
 
 impl Daemon {
     /// Restores the sessions, before the daemon changes the host. Addresses and routes of the last run stay if a
     /// session needs them, and are removed otherwise.
-    pub(crate) async fn restore_sessions(&mut self, args: &Args) -> anyhow::Result<()> {
+    pub(crate) async fn restore_sessions(
+        &mut self,
+        args: &Args,
+        goes_on: bool,
+    ) -> anyhow::Result<()> {
         let left = self.netlink.made_hosts().context("addresses for sessions")?.into_iter();
         let left = left.map(|(ifindex, address)| SessionAddress { ifindex, address });
         if self.ilnp.is_none() {
@@ -30,8 +34,9 @@ impl Daemon {
             self.store.remove(SESSIONS)?;
             return IlnpDatapath::remove_left(&args.pin_dir).context("programs of ILNP");
         }
-        let stored = self.store.load_state(SESSIONS).sessions;
-        let refused = self.host.restore_sessions(stored, left.collect(), clock::now());
+        let SavedState { sessions, damage, .. } = self.store.load_state(SESSIONS);
+        self.damages.extend(damage.filter(|_| goes_on));
+        let refused = self.host.restore_sessions(sessions, left.collect(), clock::now());
         for (reason, sessions) in by_reason(refused) {
             tracing::warn!(sessions, %reason, "sessions not taken over");
         }

@@ -8,8 +8,11 @@ use tracing::Level;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// Logs an event of a session and adds it to the journal.
+    /// Logs an event of a session and adds it to the journal, after a save of the move that it tells of.
     pub(crate) fn tell_ilnp(&mut self, event: &Event) {
+        if matches!(event, Event::Moved { .. }) {
+            self.save_move();
+        }
         let (id, pair) = event.subject();
         let known = pair.or(id.and_then(|id| self.host.session(id)).map(|known| known.pair));
         let (level, line, told) = describe(event);

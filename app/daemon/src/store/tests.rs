@@ -152,6 +152,8 @@ fn contexts_and_sessions_of_half_a_file_are_none() {
             let contexts = store.load_state(CONTEXTS).contexts;
             let found = (contexts.len(), store.load_state(SESSIONS).sessions.len());
             assert_eq!(found, (left, 0), "{name}");
+            let damage = store.load_state(name).damage.expect("a person is told");
+            assert!(damage.contains(name) && damage.contains("lost"), "{damage}");
         }
     }
 }

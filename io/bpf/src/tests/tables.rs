@@ -203,6 +203,24 @@ fn left(plane: &Datapath) -> [usize; 6] {
     [ulids, tags, quotes, more_peers, paths, congestions]
 }
 
+/// The core may have put payload on the ULIDs as a makeshift, and another run must not take them for its current pair.
+#[test]
+fn the_pair_in_use_is_told_unless_it_is_a_makeshift_or_withdrawn() {
+    let told = |entry: &ContextEntry| {
+        convert::pair_in_use(&convert::context(entry, 1)).map(|found| found.pair)
+    };
+    let moved = entry(1, PEER);
+    let pair = moved.current.pair;
+    assert_eq!(told(&moved), Some(pair));
+    assert_eq!(told(&ContextEntry { timers: None, ..moved.clone() }), Some(pair));
+    let ulids = moved.ulids.as_locators();
+    let back = ContextEntry { current: Path::of(moved.ulids, ulids), ..moved.clone() };
+    assert_eq!(told(&back), Some(ulids));
+    assert_eq!(told(&ContextEntry { timers: None, ..back }), None);
+    let other = by(moved.ulids, "2001:db8:b::1", Locator(address("2001:db8:d::1")));
+    assert_eq!(told(&ContextEntry { current: other, ..moved }), None, "the list lacks it");
+}
+
 #[test]
 fn all_contexts_may_have_all_locators_and_leave_nothing() {
     if !can_run("all_contexts_may_have_all_locators_and_leave_nothing") {

@@ -6,7 +6,7 @@ use std::net::{SocketAddrV6, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use moorline_bpf::{AttachMode, Datapath, Settings};
+use moorline_bpf::{AttachMode, Datapath, LeftContexts, Settings};
 use moorline_datapath::shim6::{ContextEntry, Report, TriggerPolicy, Update};
 
 use super::net::{Net, address};
@@ -56,6 +56,10 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     // Drop does not detach the pinned programs: this is the state after SIGKILL.
     drop(a);
     transfer(&mut client, &mut server, 100_000);
+    let left = LeftContexts::open(&pins_a.0).expect("a pinned table");
+    let [(id, found)] = left.pairs_in_use().collect::<Vec<_>>()[..] else { panic!("one context") };
+    assert_eq!((id, found.ulids, found.pair), (ID, entry.ulids, entry.current.pair));
+    assert_eq!((found.local_tag, found.peer_tag), (entry.local_tag, entry.peer_tag));
     let plane = open(&net.a, "a", &pins_a.settings(attach));
     assert_eq!(plane.contexts().unwrap(), std::slice::from_ref(&entry));
     assert!(plane.counters(ID).unwrap().tx_bytes >= before.tx_bytes + 100_000);

@@ -1,5 +1,6 @@
 //! Contexts of an earlier run that wait until they are taken over.
 
+use moorline_datapath::shim6::PairInUse;
 use moorline_types::ContextTag;
 use moorline_wire::PayloadHeader;
 
@@ -222,4 +223,76 @@ fn moved_contexts_come_first_and_then_those_with_traffic() {
     }
     assert_eq!(order, [3, 1, 4, 0, 2]);
     assert_eq!(pair.hosts[0].waiting().total(), 5);
+}
+
+/// What a data plane with this entry says after a crash.
+fn in_use(entry: &ContextEntry) -> PairInUse {
+    let &ContextEntry { ulids, local_tag, peer_tag, .. } = entry;
+    PairInUse { ulids, local_tag, peer_tag, pair: entry.current.pair }
+}
+
+/// A pair whose first side has moved, with the snapshots of that side from before the move.
+fn moved() -> (Pair, Vec<ContextSnapshot>) {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let before: Vec<_> = pair.hosts[0].snapshot().collect();
+    pair.cut_first_of(0);
+    pair.send_expired(0);
+    pair.run(Duration::from_secs(2));
+    assert_ne!(pair.entries[0][0].current.pair, before[0].locators);
+    (pair, before)
+}
+
+/// The daemon was killed after the move and before the save.
+#[test]
+fn a_move_that_the_file_lacks_is_taken_from_the_data_plane() {
+    let (mut pair, mut before) = moved();
+    let (entry, events) = (pair.entries[0][0].clone(), pair.events[0].len());
+    before[0].handle_in_use(in_use(&entry));
+    pair.restart_waiting(0, |stored| *stored = before);
+    pair.hosts[0].take_over(1, pair.now);
+    pair.settle();
+    pair.run(Duration::from_secs(2));
+    assert_eq!(pair.entries[0][0].current, entry.current);
+    let is_move = |event: &Event| matches!(event.kind, EventKind::Moved { .. });
+    assert!(!pair.events[0][events..].iter().any(is_move), "payload has stayed on its pair");
+}
+
+#[test]
+fn the_pair_of_another_context_in_the_slot_and_of_a_fork_is_not_taken() {
+    let (pair, before) = moved();
+    let found = in_use(&pair.entries[0][0]);
+    let tag = ContextTag::from_bits(7);
+    let others = [
+        PairInUse { local_tag: tag, ..found },
+        PairInUse { peer_tag: tag, ..found },
+        PairInUse { ulids: UlidPair::new(found.ulids.peer, found.ulids.local), ..found },
+    ];
+    for other in others {
+        let mut stored = before[0].clone();
+        stored.handle_in_use(other);
+        assert_eq!(stored, before[0], "{other:?}");
+    }
+    let mut fork = before[0].clone();
+    fork.key.forked_instance = 1;
+    fork.handle_in_use(found);
+    assert_eq!(fork.locators, before[0].locators);
+}
+
+/// The locators have come shortly before the move.
+#[test]
+fn a_pair_in_use_brings_locators_that_the_file_lacks() {
+    let (mut pair, mut before) = moved();
+    let entry = pair.entries[0][0].clone();
+    let (stored, ulids) = (&mut before[0], entry.ulids.as_locators());
+    stored.local_locators = (&[ulids.local]).into();
+    stored.peer.locators = (&[ulids.peer]).into();
+    stored.peer.listed = 1;
+    stored.handle_in_use(in_use(&entry));
+    pair.restart_waiting(0, |stored| *stored = before);
+    pair.hosts[0].take_over(1, pair.now);
+    pair.settle();
+    assert_eq!(pair.hosts[0].waiting().refused().len(), 0);
+    assert_eq!(pair.entries[0][0].current, entry.current);
+    assert!(pair.entries[0][0].peer_locators.contains(&entry.current.pair.peer));
 }
