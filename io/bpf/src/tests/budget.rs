@@ -185,7 +185,7 @@ fn in_a_flood_of_made_up_tags_a_context_has_its_budget_by_every_pair() {
     for octet in 64..128 {
         both.passed(&message(&[], STRANGER, octet, 5), 40);
     }
-    assert!(!both.is_taken(&message(&[], PEER, 67, 5)), "the budget of strangers is used up");
+    assert!(!both.is_taken(&message(&[], ELSEWHERE, 67, 5)), "the budget of strangers is used up");
     for (from, to) in
         [PEER, ELSEWHERE].into_iter().flat_map(|from| [(from, LOCAL), (from, OTHER_LOCAL)])
     {

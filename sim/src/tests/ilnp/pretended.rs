@@ -73,8 +73,8 @@ fn packets_with_the_addresses_do_not_keep_a_session_on_a_dead_isp() {
     assert!(failures.is_empty(), "{} runs:\n{}", text.len(), text.join("\n"));
 }
 
-/// Both directions lose 2 % of the packets, and their queues fill and empty: nothing has failed. The attacker draws questions
-/// all the time, and no more than two a second at each host.
+/// Both directions lose 2 % of the packets, and their queues fill and empty: nothing has failed. The attacker adds
+/// less than one message a second, both hosts together.
 #[test]
 fn full_queues_and_loss_and_an_attacker_move_no_session_in_an_hour() {
     const HOUR: u64 = 3600;
@@ -94,13 +94,8 @@ fn full_queues_and_loss_and_an_attacker_move_no_session_in_an_hour() {
             let outcome = played(&plan);
             assert_eq!(outcome.suspicions, 0, "{traffic:?} {pretended:?}, seed {seed}");
             let quiet = played(&IlnpPlan { pretended: None, ..plan });
-            // A question and its answer at each end.
             let more = outcome.updates.saturating_sub(quiet.updates);
-            println!(
-                "{traffic:?} {pretended:?}: {} updates, {} without",
-                outcome.updates, quiet.updates
-            );
-            assert!(more <= HOUR * 2 * 2 * 2, "{traffic:?} {pretended:?}: {more}");
+            assert!(more <= HOUR, "{traffic:?} {pretended:?}: {more} messages more");
         }
     }
 }
