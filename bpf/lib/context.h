@@ -4,6 +4,7 @@
 #define MOORLINE_CONTEXT_H
 
 #include "congestion.h"
+#include "index.h"
 #include "proof.h"
 
 /* The context of a packet. */
@@ -234,13 +235,7 @@ static __always_inline void note_watch(const struct found *found, __u64 now)
  */
 static __always_inline bool wants_proof(const struct live *live)
 {
-	__u32 place = live->place;
-	struct segment *known;
-
-	if (!live->asked || !live->flow)
-		return false;
-	known = bpf_map_lookup_elem(&segments, &place);
-	return known && known->flow == live->flow;
+	return live->asked && live->flow && segment_has(live->place, live->flow);
 }
 
 /* Whether the sender of received payload knows a TCP connection of the context. `where` as in look_at_sent. Not
@@ -289,7 +284,7 @@ __noinline int is_wait_over(struct __sk_buff *skb, __u32 slot, __u32 where, __u3
 		if (label_received(hash, label))
 			return true;
 	}
-	return !label_awaited(live) || is_acknowledged(skb, slot, where);
+	return !label_awaited(live->flow, live->place) || is_acknowledged(skb, slot, where);
 }
 
 /* Handles payload that has stopped the Send Timer, if there was no proof for a second. Only here, and so once a

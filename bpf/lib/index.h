@@ -14,9 +14,6 @@
 #include "maps.h"
 #include "packet.h"
 
-/* Derived from the golden ratio; any odd number that spreads bits would do. */
-#define SECOND_PLACE 0x9e3779b1u
-
 static __always_inline __u64 hash_word(const struct hashing *hashing, int i, __u64 word)
 {
 	return (__u32)word * hashing->key[i] + (word >> 32) * hashing->key[i + 1];

@@ -11,12 +11,6 @@
 
 #include "tcp.h"
 
-/* Ports of UDP, at the beginning of its header. */
-struct ports {
-	__be16 source;
-	__be16 destination;
-};
-
 /* Fields of label.label: the flow label, whether it is known, whether a doubt of the flow was wrong since the
  * last datagram with the label, and whether the flow has none any more.
  */
@@ -28,6 +22,9 @@ struct ports {
 #define PLACE_OF_DATAGRAMS 0x8000U
 
 _Static_assert(SEGMENTS <= PLACE_OF_DATAGRAMS, "place");
+
+/* Flow labels of datagrams that answer those of this host, in the same way as `segments`. */
+TABLE(labels, ARRAY, SEGMENTS, __u32, struct label);
 
 static __always_inline struct label *label_at(__u32 place, __u32 flow)
 {
@@ -68,20 +65,20 @@ static __always_inline bool label_received(__u64 hash, __u32 label)
 }
 
 /* The known label of the flow that waits for an answer, or NULL. */
-static __always_inline struct label *label_awaited(const struct live *live)
+static __always_inline struct label *label_awaited(__u32 flow, __u32 place)
 {
 	struct label *known;
 
-	if (!live->flow || !(live->place & PLACE_OF_DATAGRAMS))
+	if (!flow || !(place & PLACE_OF_DATAGRAMS))
 		return NULL;
-	known = label_at(live->place & ~PLACE_OF_DATAGRAMS, live->flow);
+	known = label_at(place & ~PLACE_OF_DATAGRAMS, flow);
 	return known && known->label & LABEL_KNOWN ? known : NULL;
 }
 
 /* A doubt was wrong: its pair works. */
 static __always_inline void label_missed(const struct live *live)
 {
-	struct label *known = label_awaited(live);
+	struct label *known = label_awaited(live->flow, live->place);
 
 	if (known)
 		known->label = known->label & LABEL_MISSED ? LABEL_NONE : known->label | LABEL_MISSED;

@@ -40,12 +40,6 @@ SPARSE_TABLE(more_peers, 1, __u32, struct more_peers);
 /* The paths of contexts besides the current pair. Few contexts have any. */
 SPARSE_TABLE(paths, MAX_ALL_PATHS, struct path_key, struct path);
 
-/* Last segments of TCP flows, by a hash of context and ports. Flows that collide push each other out. */
-TABLE(segments, ARRAY, SEGMENTS, __u32, struct segment);
-
-/* Flow labels of datagrams that answer those of this host, in the same way. */
-TABLE(labels, ARRAY, SEGMENTS, __u32, struct label);
-
 /* Counters of congestion, by slot. User space adds and removes entries, programs count in them. */
 SPARSE_TABLE(congestions, MAX_CONGESTIONS, __u32, struct congestion);
 

@@ -90,6 +90,12 @@ _Static_assert(sizeof(struct frame) == 64, "frame");
 		is_loaded;                                                                                     \
 	})
 
+/* Ports of a transport, at the beginning of its header. */
+struct ports {
+	__be16 source;
+	__be16 destination;
+};
+
 /* Loads the IPv6 header. False for a packet that is not IPv6, or that is cut off. */
 static __always_inline bool load_ip6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
 {
@@ -115,6 +121,8 @@ static __always_inline bool pair_eq(const struct pair *a, const struct pair *b)
 
 /* An odd number whose products depend on all bits of what it is multiplied with. */
 #define MIX 0xd6e8feb86659fd93ULL
+/* Derived from the golden ratio; any odd number that spreads bits would do. */
+#define SECOND_PLACE 0x9e3779b1u
 
 /* Hash for tables that only remember. A sender that chooses colliding addresses slows down its own packets
  * only.

@@ -3,7 +3,7 @@
 #ifndef MOORLINE_TCP_H
 #define MOORLINE_TCP_H
 
-#include "index.h"
+#include "packet.h"
 
 #define TCP_FIN 0x01
 #define TCP_SYN 0x02
@@ -29,6 +29,9 @@ struct tcp {
 
 _Static_assert(sizeof(struct tcp) == 20, "tcp");
 
+/* Last segments of TCP flows, by a hash of context or session and ports. Flows that collide push each other out. */
+TABLE(segments, ARRAY, SEGMENTS, __u32, struct segment);
+
 /* Number of sequence numbers that a segment takes. `octets` is the length of the IPv6 packet. */
 static __always_inline __u32 tcp_span(const struct tcp *tcp, __u32 octets)
 {
@@ -42,12 +45,12 @@ static __always_inline __u32 tcp_span(const struct tcp *tcp, __u32 octets)
 	return span;
 }
 
-/* Hash of a flow of a context. The tag in it keeps others from choosing ports that collide. Ports in host
- * order.
+/* Hash of a flow of a context or session. The secret, a tag or nonce, keeps others from choosing ports that collide.
+ * Ports in host order.
  */
-static __always_inline __u64 flow_hash(__u64 local_tag, __u32 local_port, __u32 peer_port)
+static __always_inline __u64 flow_hash(__u64 secret, __u32 local_port, __u32 peer_port)
 {
-	__u64 hash = local_tag * SECOND_PLACE + (local_port << 16 | peer_port);
+	__u64 hash = secret * SECOND_PLACE + (local_port << 16 | peer_port);
 
 	hash = (hash ^ hash >> 32) * MIX;
 	return (hash ^ hash >> 32) * MIX;
@@ -102,6 +105,14 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 	if (known->end - known->acknowledged > LARGEST_WINDOW)
 		known->acknowledged = known->end - LARGEST_WINDOW;
 	return again;
+}
+
+/* Whether the flow has its place. */
+static __always_inline bool segment_has(__u32 place, __u32 flow)
+{
+	const struct segment *known = bpf_map_lookup_elem(&segments, &place);
+
+	return known && known->flow == flow;
 }
 
 /* Whether a received segment shows that its sender knows the connection: the segment acknowledges what the flow

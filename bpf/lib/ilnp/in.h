@@ -7,6 +7,7 @@
 #include "../handled.h"
 #include "error.h"
 #include "look.h"
+#include "silence.h"
 #include "whose.h"
 
 /* Gives a packet to the core instead of the stack. */
@@ -64,14 +65,6 @@ static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct 
 static __always_inline bool store_ip6(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
 {
 	return !bpf_skb_store_bytes(skb, l2, ip6, sizeof(*ip6), BPF_F_RECOMPUTE_CSUM);
-}
-
-static __always_inline void note_heard(struct ilnp_live *live, __u32 slot, __u64 now)
-{
-	/* Processors share the field, and for most packets the time is the same as before. */
-	if (live->heard != now)
-		live->heard = now;
-	note_used(live, slot, now);
 }
 
 /* Remembers the session of a first fragment: the later ones have neither ports nor, perhaps, a nonce. Always returns 0.
@@ -139,7 +132,7 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	if (!facts || facts->pair.local.word[1] != arrival->pair.local.word[1] ||
 	    facts->pair.peer.word[1] != arrival->pair.peer.word[1])
 		return TC_ACT_UNSPEC;
-	note_heard(live, slot, now);
+	note_heard(skb, l2, &arrival->ip6, &arrival->upper, has_nonce, live, slot, now);
 	if (may_be_cut(arrival) && !pair_eq(&arrival->pair, &facts->pair))
 		note_fragment(skb, l2, arrival, slot);
 	if (has_nonce) {
@@ -165,12 +158,12 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 }
 
 /* Delivers a packet without a nonce that came by the addresses of its session. */
-static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
+static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, const struct arrival *arrival,
 					    const struct facts *facts, struct ilnp_live *live, __u32 slot)
 {
-	note_heard(live, slot, clock_about());
+	note_heard(skb, l2, &arrival->ip6, &arrival->upper, false, live, slot, clock_about());
 	if (!(facts->flags & ILNP_FULL))
-		fix_checksum(skb, l2, upper, facts->in_transport, 0);
+		fix_checksum(skb, l2, &arrival->upper, facts->in_transport, 0);
 	set_words(skb, HANDLED_IN);
 	return TC_ACT_UNSPEC;
 }
@@ -260,7 +253,7 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 	return TC_ACT_UNSPEC;
 }
 
-static __always_inline struct moved_flow *flow_place(const struct arrival *arrival)
+static __always_inline struct moved_flow *moved_flow_place(const struct arrival *arrival)
 {
 	__u32 place = ((pair_mix(&arrival->pair) + ports_of(&arrival->upper) * MIX) >> 32) % ILNP_FLOWS_LAST;
 
@@ -305,7 +298,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	if (is_discovery(upper))
 		return TC_ACT_UNSPEC;
 	if (upper->is_within_tcp && has_sessions()) {
-		flow = flow_place(arrival);
+		flow = moved_flow_place(arrival);
 		if (flow && is_flow(flow, arrival, changes, clock_about()))
 			return deliver(skb, l2, arrival, flow->slot);
 	}
@@ -410,7 +403,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 			       bpf_map_lookup_elem(&lives, &known) :
 			       NULL;
 		if (live && live->has_come)
-			return deliver_as_it_is(skb, l2, upper, facts, live, known);
+			return deliver_as_it_is(skb, l2, &arrival, facts, live, known);
 		look_into_upper(skb, l2 + sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}

@@ -8,7 +8,7 @@
 #include "../hops.h"
 #include "../room.h"
 #include "checksum.h"
-#include "session.h"
+#include "silence.h"
 
 /* Octets of the headers in front of the data of a segment, at least. */
 #define TCP_HEADERS 60
@@ -318,20 +318,20 @@ __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct dep
 	/* The slot has gone to another session since the look-up. */
 	if (!facts || !pair_eq(&facts->pair, &departure->pair))
 		return TC_ACT_UNSPEC;
-	note_sent(live, slot, now);
+	note_sent(skb, l2, &departure->ip6, facts, live, slot, now);
 	return send(skb, l2, departure, facts, live, slot, place, now);
 }
 
 /* Sends a packet of a session that has not moved, if no nonce goes into it. */
-static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
+static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const struct departure *departure,
 					 const struct facts *facts, __u32 slot)
 {
 	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
 
 	if (live)
-		note_sent(live, slot, clock_about());
+		note_sent(skb, l2, &departure->ip6, facts, live, slot, clock_about());
 	if (live && live->has_sent)
-		fix_checksum(skb, l2, upper, facts->out_transport, 0);
+		fix_checksum(skb, l2, &departure->upper, facts->out_transport, 0);
 	set_words(skb, HANDLED_OUT);
 	return TC_ACT_UNSPEC;
 }
@@ -385,7 +385,7 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		facts = recent_facts(&departure.pair, &known);
 		if (facts && place == AT_UPLINK && !is_moved(facts) &&
 		    !(facts->flags & (ILNP_ATTACH | ILNP_CONFIRMING)))
-			return send_as_it_is(skb, l2, upper, facts, known);
+			return send_as_it_is(skb, l2, &departure, facts, known);
 		look_into_upper(skb, l2 + sizeof(*ip6), upper);
 		if (facts)
 			return send_in_session(skb, l2, &departure, known, place);

@@ -3,7 +3,7 @@
 #ifndef MOORLINE_ILNP_PACKET_H
 #define MOORLINE_ILNP_PACKET_H
 
-#include "../packet.h"
+#include "../label.h"
 #include "maps.h"
 
 #include "../drop.h"
@@ -39,7 +39,6 @@
 #define NONCE_AT 42
 
 #define TCP_FLAGS_AT 13
-#define TCP_SYN 2
 #define PROTOCOL_DCCP 33
 #define PROTOCOL_UDPLITE 136
 
@@ -146,11 +145,6 @@ _Static_assert(sizeof(struct tcp_begin) == 14, "tcp_begin");
 /* LOAD within its limit, and a call of the kernel beyond it. */
 #define LOAD_FAR(skb, place, to)                                                                               \
 	((place) <= MAX_PLACE ? LOAD(skb, place, to) : !bpf_skb_load_bytes(skb, place, to, sizeof(*(to))))
-
-struct ports {
-	__be16 source;
-	__be16 destination;
-};
 
 static __always_inline void look_into_upper(struct __sk_buff *skb, __u32 begin, struct ilnp_upper *upper)
 {

@@ -7,12 +7,11 @@
 #include "maps.h"
 #include "packet.h"
 
-/* USED_INTERVAL, CANDIDATE_INTERVAL, LOOK_INTERVAL, LOST_INTERVAL and SILENCE of the contract, nanoseconds. */
+/* USED_INTERVAL, CANDIDATE_INTERVAL, LOOK_INTERVAL and LOST_INTERVAL of the contract, nanoseconds. */
 #define USED_INTERVAL 10000000000ULL
 #define CANDIDATE_INTERVAL 10000000000ULL
 #define LOOK_INTERVAL 1000000000ULL
 #define LOST_INTERVAL 1000000000ULL
-#define SILENCE 500000000ULL
 /* CANDIDATES_REST of the contract. */
 #define CANDIDATES_REST 250000ULL
 /* Number of kernel ticks that is less than LOOK_INTERVAL at any tick rate. So few ticks later, a program need
@@ -318,42 +317,6 @@ static __always_inline void note_used(const struct ilnp_live *live, __u32 slot, 
 
 	if (unlikely(!used || now - used >= USED_INTERVAL))
 		report_used(slot, now);
-}
-
-#define SILENCE_TOLD 1ULL
-
-/* Reports that a packet has left and nothing has come since, once for each such packet. Always returns 0. Not static, so
- * that its callers do not hold its stack.
- */
-__noinline int report_silent(__u32 slot, __u64 now)
-{
-	struct found found;
-	__u64 waits;
-
-	if (!find_slot(slot, &found))
-		return 0;
-	waits = found.live->waits;
-	if (waits & SILENCE_TOLD)
-		return 0;
-	if (__sync_val_compare_and_swap(&found.live->waits, waits, waits | SILENCE_TOLD) == waits)
-		report_session(ILNP_SILENT, &found, NULL, now);
-	return 0;
-}
-
-/* Notes a packet that leaves. Only a correspondent that has sent lately is expected to send. */
-static __always_inline void note_sent(struct ilnp_live *live, __u32 slot, __u64 now)
-{
-	__u64 begin = now & ~SILENCE_TOLD;
-	__u64 heard = live->heard;
-	__u64 waits = live->waits;
-
-	note_used(live, slot, now);
-	if (waits <= heard) {
-		if (heard && begin > heard && begin - heard < USED_INTERVAL)
-			live->waits = begin;
-	} else if (unlikely(!(waits & SILENCE_TOLD) && now - waits >= SILENCE)) {
-		report_silent(slot, now);
-	}
 }
 
 /* Reports that a packet had no room for a nonce that it needs. Always returns 0. Not static, so that its

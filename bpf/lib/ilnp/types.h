@@ -150,6 +150,16 @@ struct ilnp_live {
 	__u32 has_come;
 	/* When the first packet left after the last one that came. Odd once its silence has been reported. */
 	__u64 waits;
+	/* The same for packets whose answers can be told from packets of others, and for these answers; 0: no such
+	 * packet has left since. See silence.h.
+	 */
+	__u64 asks;
+	/* The flow of the packet of `asks`, and its place, as in struct live; 0: an answer has the nonce. */
+	__u32 flow;
+	__u32 place;
+	/* A datagram has left whose flow has no label yet. */
+	__u32 wants_label;
+	__u32 zero;
 };
 
 /* Cache: a TCP connection whose segments come without a nonce and with other addresses than its socket, and the

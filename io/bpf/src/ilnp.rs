@@ -14,6 +14,7 @@
 //! | `remotes` | slot | locators that the correspondent named | this library, whole and under a lock |
 //! | `uplinks` | locator of this host | its uplink | this library |
 //! | `candidates` | addresses without a session | time of the last report | programs |
+//! | `segments`, `labels` | hash of a flow | last segment of its TCP; flow label of the datagrams that answer it | programs |
 //! | `fragments` | addresses and Identification of a first fragment from another locator | slot | programs |
 //! | `recent`, `kept`, `shown_last`, `flows_last` | hashes of addresses, slots, nonces, connections | sessions that were found last | programs |
 //! | `hops` | hash of a locator pair | cache: its next hop | programs |

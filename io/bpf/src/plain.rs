@@ -64,7 +64,7 @@ plain! {
     ilnp::types::named: 272,
     ilnp::types::nonce_key: 32,
     ilnp::types::ilnp_session: 120,
-    ilnp::types::ilnp_live: 56,
+    ilnp::types::ilnp_live: 80,
     ilnp::types::ilnp_report: 80,
     ilnp::types::ilnp_control: 1536,
 }

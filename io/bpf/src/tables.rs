@@ -23,10 +23,6 @@ pub(crate) struct Tables {
     pub(crate) locals: Table<types::address, u32>,
     pub(crate) bound: Bound,
     pub(crate) flows: Table<types::pair, types::flow>,
-    #[cfg(test)]
-    pub(crate) segments: Table<u32, types::segment>,
-    #[cfg(test)]
-    pub(crate) labels: Table<u32, types::label>,
     pub(crate) rules: Table<u32, types::rule>,
     pub(crate) settings: Table<u32, types::settings>,
     pub(crate) drops: MapHandle,
@@ -39,10 +35,6 @@ impl Tables {
             locals: Table::of(object, "locals")?,
             bound: Bound::of(object)?,
             flows: Table::of(object, "flows")?,
-            #[cfg(test)]
-            segments: Table::of(object, "segments")?,
-            #[cfg(test)]
-            labels: Table::of(object, "labels")?,
             rules: Table::of(object, "rules")?,
             settings: Table::of(object, "settings")?,
             drops: handle(object, "drops")?,

@@ -99,8 +99,11 @@ pub enum Report {
         /// Time of the use.
         at: Instant,
     },
-    /// A packet left [`SILENCE`] ago, and none has come since, although one came within [`USED_INTERVAL`] before: one
-    /// report for each such packet, with the next packet that leaves.
+    /// A packet left [`SILENCE`] ago, and no answer has come since, although a packet came within [`USED_INTERVAL`] before:
+    /// one report for each such packet, with the next packet that leaves. Any packet of the session is an answer. If the
+    /// packet that left is a TCP segment with data, or a datagram whose flow label the plane knows, one more wait ends
+    /// only by a packet with the nonce, by an acknowledgement of the segment's connection, or by a datagram with the label
+    /// (decision 211).
     Silent {
         /// The session.
         session: SessionId,

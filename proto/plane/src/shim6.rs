@@ -41,9 +41,9 @@
 mod both_ways;
 pub(crate) mod budget;
 mod congestion;
-mod contexts;
+pub(crate) mod contexts;
 mod flows;
-mod hint;
+pub(crate) mod hint;
 mod icmp;
 mod label;
 mod live;
@@ -52,7 +52,7 @@ mod paths;
 mod plane;
 mod proof;
 mod settings;
-mod tcp;
+pub(crate) mod tcp;
 
 pub use crate::{Inbound, Outbound};
 pub use both_ways::Passage;

@@ -12,6 +12,7 @@ mod foreign;
 mod host;
 mod outages;
 mod plan;
+mod pretended;
 mod sockets;
 mod third;
 mod world;

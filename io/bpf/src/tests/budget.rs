@@ -15,6 +15,8 @@ use super::can_run;
 use super::harness::Harness;
 
 const LOCAL: &str = "2001:db8:a::1";
+/// Another address of this host.
+const OTHER_LOCAL: &str = "2001:db8:b::1";
 const PEER: &str = "2001:db8:c::1";
 /// A locator of the peers of both contexts that is no ULID.
 const ELSEWHERE: &str = "2001:db8:d::1";
@@ -33,8 +35,10 @@ impl Both {
         let mut kernel = Harness::new(&Triggers::default());
         kernel.clear(&Triggers::default());
         let mut user = Plane::new(moorline_plane::shim6::Settings::default());
-        kernel.set_local(address(LOCAL));
-        user.set_local(Locator(address(LOCAL)));
+        for local in [LOCAL, OTHER_LOCAL].map(address) {
+            kernel.set_local(local);
+            user.set_local(Locator(local));
+        }
         let mut both = Self { kernel, user, now: 0 };
         both.pass(1_000_000_000);
         for (id, tag) in [(0, TAG), (1, OTHER_TAG)] {
@@ -169,6 +173,26 @@ fn a_flood_of_strangers_leaves_contexts_their_budgets() {
     assert_eq!(both.passed(&message(&[], STRANGER, 66, 5), 100), 16);
     assert_eq!(both.passed(&message(&[], ELSEWHERE, 68, TAG), 100), 26);
     assert_eq!(both.passed(&unknown, 200), 104);
+}
+
+/// Messages of a context come by any pair of the locators of both ends, whichever pair payload takes.
+#[test]
+fn in_a_flood_of_made_up_tags_a_context_has_its_budget_by_every_pair() {
+    if !can_run("in_a_flood_of_made_up_tags_a_context_has_its_budget_by_every_pair") {
+        return;
+    }
+    let mut both = Both::new();
+    for octet in 64..128 {
+        both.passed(&message(&[], STRANGER, octet, 5), 40);
+    }
+    assert!(!both.is_taken(&message(&[], ELSEWHERE, 67, 5)), "the budget of strangers is used up");
+    for (from, to) in
+        [PEER, ELSEWHERE].into_iter().flat_map(|from| [(from, LOCAL), (from, OTHER_LOCAL)])
+    {
+        let mut probe = message(&[], from, 67, TAG);
+        probe[24..40].copy_from_slice(&address(to).octets());
+        assert_eq!(both.passed(&probe, 100), 100, "{from} to {to}");
+    }
 }
 
 /// A connection to a peer, and datagrams to another one, have begun during the flood.

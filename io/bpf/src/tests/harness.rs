@@ -9,7 +9,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::{Child, Command};
 
-use libbpf_rs::{MapCore as _, MapFlags, MapHandle, ProgramInput};
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, Object, ProgramInput};
 use moorline_datapath::shim6::{Report, Triggers, Update};
 use rustix::thread::{
     CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getcpu, sched_setaffinity,
@@ -112,16 +112,7 @@ impl Harness {
         for (local, _) in self.plane.locals().unwrap() {
             self.plane.unset_local(local).unwrap();
         }
-        for (place, segment) in (0..).zip(self.plane.tables.segments.all().unwrap()) {
-            if segment.flow != 0 {
-                self.plane.tables.segments.insert(&place, &types::segment::default()).unwrap();
-            }
-        }
-        for (place, label) in (0..).zip(self.plane.tables.labels.all().unwrap()) {
-            if label.flow != 0 {
-                self.plane.tables.labels.insert(&place, &types::label::default()).unwrap();
-            }
-        }
+        clear_flows(&self.plane.object);
         clear_drops(&self.plane.tables.drops);
         for section in
             [".data.shared", ".data.unknown", ".data.unproven", ".data.budget", ".data.prefixes"]
@@ -187,6 +178,22 @@ impl Harness {
         let frame = output.data.unwrap();
         assert_eq!(frame[..14], ETHERNET, "link layer header changed");
         Outcome { action: output.return_value.cast_signed(), packet: frame[14..].to_vec() }
+    }
+}
+
+/// Empties the tables of flows.
+pub(crate) fn clear_flows(object: &Object) {
+    let segments = Table::<u32, types::segment>::of(object, "segments").unwrap();
+    for (place, segment) in (0..).zip(segments.all().unwrap()) {
+        if segment.flow != 0 {
+            segments.insert(&place, &types::segment::default()).unwrap();
+        }
+    }
+    let labels = Table::<u32, types::label>::of(object, "labels").unwrap();
+    for (place, label) in (0..).zip(labels.all().unwrap()) {
+        if label.flow != 0 {
+            labels.insert(&place, &types::label::default()).unwrap();
+        }
     }
 }
 

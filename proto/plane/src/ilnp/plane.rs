@@ -2,6 +2,7 @@ mod candidates;
 mod fragments;
 mod inbound;
 mod outbound;
+mod silence;
 #[cfg(test)]
 mod tests;
 
@@ -11,8 +12,7 @@ use core::convert::Infallible;
 
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{
-    ChecksumMode, MAX_SESSIONS, Report, SILENCE, SessionEntry, Sockets, USED_INTERVAL, Update,
-    Wanted,
+    ChecksumMode, MAX_SESSIONS, Report, SessionEntry, Sockets, USED_INTERVAL, Update, Wanted,
 };
 use moorline_index::{Class, Ilcc};
 use moorline_types::{DropCounters, DropReason, IlvPair, Instant, Nid, SessionId};
@@ -20,9 +20,11 @@ use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::reports::Reports;
 use crate::shim6::budget::Budget;
+use crate::shim6::contexts::FlowTables;
 use crate::{Inbound, Outbound};
 use candidates::{Looks, Origin};
 use fragments::Fragments;
+use silence::{Seen, Silence};
 
 /// Settings of a [`Plane`].
 #[derive(Clone, Debug)]
@@ -85,6 +87,7 @@ pub struct Plane {
     looked: Option<Instant>,
     looks: Looks,
     fragments: Fragments,
+    flows: FlowTables,
     reports: Reports<Report>,
 }
 
@@ -92,9 +95,7 @@ pub struct Plane {
 pub(super) struct Flow {
     pub(super) entry: SessionEntry,
     used: Option<Instant>,
-    /// Time when a packet of the correspondent last came, was first missed, or was last reported as missing.
-    heard: Option<Instant>,
-    waits: Option<Waits>,
+    silence: Silence,
     /// Whether a packet with our nonce has left since the correspondent has had the session. From then on, packets
     /// that we send without a nonce have the checksum of the session.
     has_sent: bool,
@@ -118,6 +119,7 @@ impl Plane {
             looked: None,
             looks: Looks::default(),
             fragments: Fragments::default(),
+            flows: FlowTables::default(),
             reports: Reports::default(),
         }
     }
@@ -196,8 +198,7 @@ impl Plane {
             let flow = Flow {
                 entry: entry.clone(),
                 used: None,
-                heard: None,
-                waits: None,
+                silence: Silence::default(),
                 has_sent: entry.has_told(),
                 has_come: entry.settled,
             };
@@ -217,10 +218,10 @@ impl Plane {
         }
     }
 
-    fn note_sent(&mut self, slot: SessionId, now: Instant) {
+    fn note_sent(&mut self, slot: SessionId, sent: Seen, now: Instant) {
         self.note_used(slot, now);
         let Some(flow) = self.sessions.get_mut(slot) else { return };
-        if flow.note_sent(now) {
+        if flow.silence.on_sent(&flow.entry, sent, &mut self.flows, now) {
             self.reports.push(Report::Silent { session: flow.entry.id });
         }
     }
@@ -232,32 +233,6 @@ impl Plane {
             self.reports.push(Report::Used { session: flow.entry.id, at: now });
         }
     }
-}
-
-impl Flow {
-    /// A packet leaves. Only a correspondent that has sent lately is expected to send. Returns whether to report that it
-    /// is silent.
-    fn note_sent(&mut self, now: Instant) -> bool {
-        let Some(heard) = self.heard else { return false };
-        if let Some(waits) = self.waits.as_mut().filter(|waits| waits.since > heard) {
-            let is_silent = !waits.is_told && now.since(waits.since) >= SILENCE;
-            waits.is_told |= is_silent;
-            return is_silent;
-        }
-        if now > heard && now.since(heard) < USED_INTERVAL {
-            self.waits = Some(Waits { since: now, is_told: false });
-        }
-        false
-    }
-}
-
-/// A wait for an answer. A packet that comes ends it.
-#[derive(Clone, Copy, Debug)]
-struct Waits {
-    /// When the first packet left after the last one that came.
-    since: Instant,
-    /// Whether the silence has been reported.
-    is_told: bool,
 }
 
 impl datapath::Plane for Plane {

@@ -28,11 +28,11 @@ pub(crate) struct Contexts {
     unproven: Budget,
 }
 
-/// The plane's knowledge of the flows of all contexts.
+/// The plane's knowledge of the flows of all contexts, or of all sessions.
 #[derive(Debug, Default)]
-struct FlowTables {
-    segments: Segments,
-    labels: Labels,
+pub(crate) struct FlowTables {
+    pub(crate) segments: Segments,
+    pub(crate) labels: Labels,
 }
 
 /// Facts about a packet that is payload of a context.

@@ -39,13 +39,17 @@ pub(crate) struct Tcp {
 
 impl Payload {
     pub(crate) fn of(ip6: &Ip6, packet: &[u8]) -> Self {
-        let upper = packet.get(IP6_LEN..).unwrap_or_default();
-        match (ip6.next_header, upper) {
+        Self::read(ip6.next_header, packet.get(IP6_LEN..).unwrap_or_default(), ip6.flow_label)
+    }
+
+    /// Reads the upper layer of this protocol. `label`: the flow label of the packet.
+    pub(crate) fn read(protocol: u8, upper: &[u8], label: u32) -> Self {
+        match (protocol, upper) {
             (TCP, _) => Tcp::read(upper).map_or(Self::Cut, Self::Tcp),
             (UDP, &[a, b, c, d, ..]) => Self::Datagram(Datagram {
                 source: u16::from_be_bytes([a, b]),
                 destination: u16::from_be_bytes([c, d]),
-                label: ip6.flow_label,
+                label,
             }),
             _ => Self::Other,
         }
@@ -97,15 +101,20 @@ impl Tcp {
     }
 }
 
-/// Number of a flow of a context. Two flows may have the same place, and then push each other out.
+/// Number of a flow of a context or session. Two flows may have the same place, and then push each other out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow(u64);
 
 impl Flow {
     /// Number of the flow between two ports. The tag in it keeps others from choosing ports that collide.
     pub(crate) fn new(local_tag: ContextTag, local_port: u16, peer_port: u16) -> Self {
+        Self::of(local_tag.bits(), local_port, peer_port)
+    }
+
+    /// Like [`new`](Self::new), with another secret than a tag.
+    pub(crate) fn of(secret: u64, local_port: u16, peer_port: u16) -> Self {
         let ports = u64::from(local_port) << 16 | u64::from(peer_port);
-        let hash = local_tag.bits().wrapping_mul(SPREAD.into()).wrapping_add(ports);
+        let hash = secret.wrapping_mul(SPREAD.into()).wrapping_add(ports);
         let mix = |hash: u64| (hash ^ hash >> 32).wrapping_mul(MIX);
         let hash = mix(hash);
         Self(mix(hash))

@@ -5,7 +5,7 @@ use moorline_wire::ilnp::{
 };
 
 use super::host::DESTINATION_OPTIONS;
-use super::sockets::{ip6, packet, read};
+use super::sockets::{Numbers, ip6, packet, read};
 use crate::packet::{ICMPV6, UDP};
 use crate::rng::Rng;
 
@@ -17,7 +17,7 @@ pub(crate) const EVIL: L64 = L64(0x2001_0db8_6666_0000);
 pub(crate) fn made_up(to: Ilv, port: u16, rng: &mut Rng) -> Vec<u8> {
     let from = Ilv::new(EVIL, Nid::from_random(rng.below(u64::MAX)));
     let pair = IlvPair::new(from, to);
-    let mut plain = packet(pair, UDP, (4000, port), 0, 0);
+    let mut plain = packet(pair, UDP, (4000, port), Numbers::default(), 0);
     let delta = ChecksumDelta::to_nid_only([from.l64, to.l64]);
     let sum = u16::from_be_bytes([plain[46], plain[47]]);
     plain[46..48].copy_from_slice(&delta.apply(UDP, sum).to_be_bytes());
@@ -43,7 +43,7 @@ pub(crate) fn namesake(
             (ICMPV6, reply)
         }
         None if rng.below(2) == 0 => return guessed_update(pair, rng),
-        None => (UDP, packet(pair, UDP, ports, 0, 0)[40..].to_vec()),
+        None => (UDP, packet(pair, UDP, ports, Numbers::default(), 0)[40..].to_vec()),
     };
     let nonce = Nonce::Short(NAMESAKE);
     let mut payload = NonceHeader { next_header, nonce, sequence: None }.emit();
@@ -64,6 +64,28 @@ pub(crate) fn guessed_update(pair: IlvPair, rng: &mut Rng) -> Vec<u8> {
     let mut payload = NonceHeader { next_header: ICMPV6, nonce, sequence }.emit();
     payload.extend(message);
     ip6(pair, DESTINATION_OPTIONS, &payload)
+}
+
+/// An Echo Request in the name of `pair.local`.
+pub(crate) fn echo_request(pair: IlvPair) -> Vec<u8> {
+    let mut message = [128, 0, 0, 0, 0x5e, 0xed, 0, 1];
+    fill_icmp_checksum(&mut message, pair.local.address(), pair.remote.address());
+    ip6(pair, ICMPV6, &message)
+}
+
+/// A packet with the ports of a connection, guessed numbers and a wrong checksum.
+pub(crate) fn guessed_packet(
+    pair: IlvPair,
+    protocol: u8,
+    ports: (u16, u16),
+    rng: &mut Rng,
+) -> Vec<u8> {
+    let numbers = Numbers { number: rng.below(1 << 32), next: rng.below(1 << 32), label: 0 };
+    let mut packet = packet(pair, protocol, ports, numbers, 0);
+    if let Some(last) = packet.last_mut() {
+        *last ^= 0x80;
+    }
+    packet
 }
 
 /// Whether a packet is a Locator Update that an attacker can repeat.

@@ -2,7 +2,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use moorline_ilnp::{
-    Admit, Config, Event, LocalLocator, LocalState, Machine, NonceMode, Open, Policy, State,
+    Admit, Config, Event, LocalLocator, LocalState, Machine, MoveCause, NonceMode, Open, Policy,
+    State,
 };
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid, Nonce};
@@ -326,6 +327,7 @@ fn note(event: Event, host: usize, outcome: &mut IlnpOutcome) {
     match event {
         Event::Established { .. } => outcome.established += 1,
         Event::Classic { .. } => outcome.classic += 1,
+        Event::Moved { cause: MoveCause::Suspicion, .. } => outcome.suspicions += 1,
         Event::Forgotten { .. }
         | Event::Moved { .. }
         | Event::Regained { .. }

@@ -16,6 +16,11 @@ pub(super) struct IlnpPlan {
     pub(super) delay: Duration,
     /// Largest additional delay, by which packets overtake each other.
     pub(super) jitter: Duration,
+    /// Largest additional delay of a queue in each direction. The queue fills and empties all the time, within
+    /// [`QUEUE_PERIOD`].
+    pub(super) queue: Duration,
+    /// Time between two packets of a socket.
+    pub(super) interval: Duration,
     /// Time from the arrival of a control message to its handling. The planes are never late.
     pub(super) core_delay: Duration,
     /// Packets lost, of a thousand.
@@ -31,6 +36,8 @@ pub(super) struct IlnpPlan {
     /// Packets a second of a node in another network that has the identifier of the plain node, and to which the
     /// other host has a socket.
     pub(super) namesakes: u32,
+    /// What a host off the path sends to both hosts in the name of the other, and how often in a second.
+    pub(super) pretended: Option<(Pretended, u32)>,
     /// Traffic of the applications.
     pub(super) traffic: IlnpTraffic,
     /// Octets of each application packet beside its number.
@@ -84,6 +91,15 @@ pub(super) enum IlnpTraffic {
     Server,
     /// Datagrams between two sockets that are not connected.
     Unconnected,
+}
+
+/// Packets of a host off the path that knows the locators and identifiers of a session, and no nonce.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pretended {
+    /// Echo Requests, which the kernels answer.
+    Echoes,
+    /// Packets with the ports of the connection, and guessed numbers.
+    Ports,
 }
 
 /// Kinds of changes.
@@ -171,6 +187,8 @@ impl IlnpPlan {
             hosts: [IlnpHost::default(); 2],
             delay: Duration::from_millis(20),
             jitter: Duration::ZERO,
+            queue: Duration::ZERO,
+            interval: Duration::from_millis(10),
             core_delay: Duration::ZERO,
             loss: 0,
             no_options: false,
@@ -178,11 +196,15 @@ impl IlnpPlan {
             flood: 0,
             forgeries: 0,
             namesakes: 0,
+            pretended: None,
             traffic: IlnpTraffic::Datagrams,
             padding: 0,
         }
     }
 }
+
+/// Period of a queue that fills and empties.
+pub(super) const QUEUE_PERIOD: Duration = Duration::from_secs(4);
 
 /// Outcome of a run.
 #[derive(Clone, Debug, Default)]
@@ -214,6 +236,10 @@ pub(super) struct IlnpOutcome {
     pub(super) most_sessions: [usize; 2],
     /// Sessions established at both hosts.
     pub(super) established: u64,
+    /// Number of times that a session has left locators because they brought no answer, at both hosts.
+    pub(super) suspicions: u64,
+    /// Locator Updates and acknowledgements that the hosts have sent.
+    pub(super) updates: u64,
     /// Drops of planes and machines at both hosts: reason and count.
     pub(super) drops: Vec<(moorline_types::DropReason, u64)>,
     /// Packets with a Destination Options header that came to a host without ILNP.

@@ -16,6 +16,29 @@ pub(crate) struct SimSocket {
     pub(crate) padding: usize,
     pub(crate) sent: u64,
     pub(crate) received: u64,
+    /// Number behind the last packet received.
+    pub(crate) next: u64,
+    /// Flow label of the packets.
+    pub(crate) label: u32,
+}
+
+/// Numbers in a packet of a socket.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Numbers {
+    pub(crate) number: u64,
+    /// The number that the socket expects. A TCP segment acknowledges what comes before it.
+    pub(crate) next: u64,
+    /// Flow label.
+    pub(crate) label: u32,
+}
+
+impl SimSocket {
+    /// The next packet of the socket.
+    pub(crate) fn packet(&mut self) -> Vec<u8> {
+        let numbers = Numbers { number: self.sent, next: self.next, label: self.label };
+        self.sent += 1;
+        packet(self.pair, self.protocol, self.ports, numbers, self.padding)
+    }
 }
 
 impl Sockets for SimSocket {
@@ -61,14 +84,16 @@ pub(crate) fn packet(
     pair: IlvPair,
     protocol: u8,
     ports: (u16, u16),
-    number: u64,
+    numbers: Numbers,
     padding: usize,
 ) -> Vec<u8> {
+    let Numbers { number, next, label } = numbers;
     let mut upper = Vec::new();
     upper.extend(ports.0.to_be_bytes());
     upper.extend(ports.1.to_be_bytes());
     if protocol == TCP {
-        upper.extend([0; 8]);
+        let octets = padding as u64 + 8;
+        upper.extend([number, next].map(|number| sequence_of(number * octets)).concat());
         // Data offset 5, flag ACK.
         upper.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
     } else {
@@ -84,7 +109,15 @@ pub(crate) fn packet(
         sum => sum,
     };
     upper[at..at + 2].copy_from_slice(&sum.to_be_bytes());
-    ip6(pair, protocol, &upper)
+    let mut packet = ip6(pair, protocol, &upper);
+    packet[..4].copy_from_slice(&(VERSION | label).to_be_bytes());
+    packet
+}
+
+/// The sequence number (RFC 9293 s3.4) behind this number of octets.
+fn sequence_of(octets: u64) -> [u8; 4] {
+    let [.., a, b, c, d] = octets.wrapping_add(0x5eed_0000).to_be_bytes();
+    [a, b, c, d]
 }
 
 pub(crate) fn ip6(pair: IlvPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
@@ -109,3 +142,5 @@ pub(crate) fn number(packet: &[u8]) -> Option<(IlvPair, u8, (u16, u16), u64)> {
 }
 
 const UDP_LEN: u16 = 16;
+/// Version 6 in the first word of an IPv6 header.
+const VERSION: u32 = 6 << 28;

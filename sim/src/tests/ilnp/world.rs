@@ -4,10 +4,12 @@ use std::time::Duration;
 use moorline_datapath::ilnp::Socket;
 use moorline_types::{DropReason, IlvPair, Instant, L64};
 
-use super::attack::{EVIL, guessed_update, is_locator_update, made_up, namesake};
+use super::attack::{
+    EVIL, echo_request, guessed_packet, guessed_update, is_locator_update, made_up, namesake,
+};
 use super::host::{DESTINATION_OPTIONS, Received, SimHost, l64, owner};
-use super::plan::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
-use super::sockets::{SimSocket, number, packet, read, sockets_of};
+use super::plan::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic, Pretended, QUEUE_PERIOD};
+use super::sockets::{SimSocket, number, read, sockets_of};
 use crate::packet::{ICMPV6, TCP, UDP};
 use crate::queue::Queue;
 use crate::rng::Rng;
@@ -35,6 +37,7 @@ enum What {
     Flood,
     Forge,
     Namesake,
+    Pretend,
 }
 
 struct World<'a> {
@@ -94,6 +97,9 @@ impl<'a> World<'a> {
         if plan.namesakes > 0 {
             world.later(START_OF_ATTACKS, What::Namesake);
         }
+        if plan.pretended.is_some() {
+            world.later(START_OF_ATTACKS, What::Pretend);
+        }
         if plan.forgeries > 0 {
             world.later(START_OF_ATTACKS, What::Forge);
         }
@@ -111,8 +117,19 @@ impl<'a> World<'a> {
         let ends = [(pair, (CLIENT, SERVER)), (pair.reversed(), (SERVER, CLIENT))];
         for ((host, (pair, ports)), kind) in self.hosts.iter_mut().zip(ends).zip(kinds) {
             let padding = self.plan.padding;
-            host.socket =
-                Some(SimSocket { pair, protocol, ports, kind, padding, sent: 0, received: 0 });
+            let label = 0x1_0000 | u32::from(ports.0);
+            let (sent, received, next) = (0, 0, 0);
+            host.socket = Some(SimSocket {
+                pair,
+                protocol,
+                ports,
+                kind,
+                padding,
+                sent,
+                received,
+                next,
+                label,
+            });
         }
     }
 
@@ -128,7 +145,8 @@ impl<'a> World<'a> {
             | What::Change(_)
             | What::Flood
             | What::Forge
-            | What::Namesake => None,
+            | What::Namesake
+            | What::Pretend => None,
         };
         match what {
             What::Arrive(packet) => self.arrive(packet),
@@ -137,7 +155,7 @@ impl<'a> World<'a> {
                 self.send(host);
                 if !self.is_closed {
                     let factor = if self.hosts[host].pretends { FEW } else { 1 };
-                    self.later(INTERVAL * factor, What::Send(host));
+                    self.later(self.plan.interval * factor, What::Send(host));
                 }
             }
             What::Wake(host) => self.wake(host),
@@ -152,6 +170,7 @@ impl<'a> World<'a> {
                 self.act_as_namesake();
                 self.later(Duration::from_secs(1) / self.plan.namesakes, What::Namesake);
             }
+            What::Pretend => self.pretend(),
             What::Forge => {
                 self.forge();
                 self.later(Duration::from_secs(1) / self.plan.forgeries, What::Forge);
@@ -218,16 +237,14 @@ impl<'a> World<'a> {
 
     fn send(&mut self, host: usize) {
         let Some(socket) = &mut self.hosts[host].socket else { return };
-        let packet =
-            packet(socket.pair, socket.protocol, socket.ports, socket.sent, socket.padding);
-        socket.sent += 1;
+        let packet = socket.packet();
         self.outcome.sent += 1;
         self.hosts[host].send(packet, &mut self.outcome, self.now);
     }
 
     fn transmit(&mut self, from: usize, packet: Vec<u8>) {
         let lost = self.rng.below(1000) < u64::from(self.plan.loss);
-        let delay = self.plan.delay + self.rng.duration(self.plan.jitter);
+        let delay = self.plan.delay + self.queued() + self.rng.duration(self.plan.jitter);
         let Some((pair, ..)) = read(&packet) else { return };
         let lost = lost || pair.l64s().iter().any(|l64| self.cut.contains(&(from, *l64)));
         // A host sends nothing from a locator that it has lost: no router would take it.
@@ -239,6 +256,7 @@ impl<'a> World<'a> {
             self.outcome.pretender_sent += packet.len();
         }
         if is_locator_update(&packet) {
+            self.outcome.updates += 1;
             if self.captured.len() < MAX_CAPTURED {
                 self.captured.push(packet.clone());
             }
@@ -251,6 +269,15 @@ impl<'a> World<'a> {
         if !lost && is_there && !self.hosts[from].is_gone {
             self.later(delay, What::Arrive(packet));
         }
+    }
+
+    /// The delay of the queue now. It changes so slowly that no packet overtakes another.
+    fn queued(&self) -> Duration {
+        let half = QUEUE_PERIOD / 2;
+        let phase = self.elapsed().as_nanos() % QUEUE_PERIOD.as_nanos();
+        let level = phase.min(QUEUE_PERIOD.as_nanos() - phase);
+        let level = u32::try_from(level * 1000 / half.as_nanos()).expect("at most 1,000");
+        self.plan.queue * level / 1000
     }
 
     fn arrive(&mut self, packet: Vec<u8>) {
@@ -300,6 +327,7 @@ impl<'a> World<'a> {
             return;
         }
         socket.received += 1;
+        socket.next = socket.next.max(number + 1);
         self.outcome.received += 1;
         if let Some(last) = self.last_received[host].replace(self.now) {
             let pause = self.now.since(last);
@@ -313,6 +341,23 @@ impl<'a> World<'a> {
         } else if host == 1 {
             // The other side answers from now on.
             self.later(Duration::ZERO, What::Send(1));
+        }
+    }
+
+    /// Sends a packet to each host in the name of the other, for each of their two locators.
+    fn pretend(&mut self) {
+        let Some((kind, rate)) = self.plan.pretended else { return };
+        self.later(Duration::from_secs(1) / rate, What::Pretend);
+        for (to, locator) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+            let pair = IlvPair::new(self.hosts[1 - to].ilv(locator), self.hosts[to].ilv(locator));
+            let Some(socket) = &self.hosts[1 - to].socket else { continue };
+            let packet = match kind {
+                Pretended::Echoes => echo_request(pair),
+                Pretended::Ports => {
+                    guessed_packet(pair, socket.protocol, socket.ports, &mut self.rng)
+                }
+            };
+            self.later(Duration::ZERO, What::Arrive(packet));
         }
     }
 
@@ -430,8 +475,6 @@ impl<'a> World<'a> {
 
 const CLIENT: u16 = 40_000;
 const SERVER: u16 = 7;
-/// Time between two packets of a socket.
-const INTERVAL: Duration = Duration::from_millis(10);
 const START_OF_ATTACKS: Duration = Duration::from_secs(1);
 const MAX_CAPTURED: usize = 1000;
 /// Factor of the time between two packets of a host that pretends.

@@ -17,7 +17,7 @@ use crate::ilnp::{IlnpDatapath, IlnpSettings};
 use crate::skel::ilnp::types;
 use crate::skel::types::__sk_buff;
 use crate::tables::{self, Table};
-use crate::tests::harness::{ETHERNET, IFINDEX, Namespace, Outcome, clear_drops};
+use crate::tests::harness::{ETHERNET, IFINDEX, Namespace, Outcome, clear_drops, clear_flows};
 
 pub(crate) const HOME: L64 = L64(0x2001_0db8_000a_0000);
 pub(crate) const AWAY: L64 = L64(0x2001_0db8_000b_0000);
@@ -146,7 +146,7 @@ impl Harness {
         self.plane.set_now(now);
     }
 
-    /// Forgets reported pairs, looks for sockets, packets without room, first fragments, and drops.
+    /// Forgets reported pairs, looks for sockets, packets without room, first fragments, flows, and drops.
     pub(crate) fn clear(&self) {
         for section in [".data.room", ".data.candidates", ".data.looks"] {
             let section = tables::handle(&self.plane.object, section).unwrap();
@@ -160,6 +160,7 @@ impl Harness {
         let fragments =
             Table::<types::fragmented, u32>::of(&self.plane.object, "fragments").unwrap();
         fragments.keys().iter().for_each(|packet| fragments.remove(packet).unwrap());
+        clear_flows(&self.plane.object);
         clear_drops(&tables::handle(&self.plane.object, "drops").unwrap());
         self.reports();
         self.controls();

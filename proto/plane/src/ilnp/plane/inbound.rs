@@ -7,11 +7,13 @@ use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{ChecksumDelta, Control, NONCE_AT, NONCE_OPTION, OptionsHeader};
 use moorline_wire::ip6::{TCP, UDP, Upper};
 
+use super::silence::Came;
 use super::{At, Origin, Plane, is_echo, is_neighbour_discovery};
 use crate::Inbound;
 use crate::ilnp::packet::{Ip6, fix, write_addresses};
 use crate::ilnp::quote::Quote;
 use crate::ilnp::whence::Whence;
+use crate::shim6::tcp::Payload;
 
 impl Plane {
     pub(super) fn on_inbound(
@@ -162,9 +164,9 @@ impl Plane {
     fn on_wrong_nonce(&mut self, pair: IlvPair, now: Instant) -> bool {
         let slot = self.sessions.find_pair(pair);
         let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
-        let is_lost = now.since(*flow.heard.get_or_insert(now)) >= LOST_INTERVAL;
+        let is_lost = now.since(*flow.silence.heard.get_or_insert(now)) >= LOST_INTERVAL;
         if is_lost {
-            flow.heard = Some(now);
+            flow.silence.heard = Some(now);
         }
         is_lost
     }
@@ -241,7 +243,10 @@ impl Plane {
         now: Instant,
     ) {
         let Some(flow) = self.sessions.get_mut(slot) else { return };
-        flow.heard = Some(now);
+        let octets = upper.at.and_then(|at| packet.get(at..)).unwrap_or_default();
+        let payload = Payload::read(upper.protocol, octets, ip6.header.flow_label);
+        let came = Came { payload, is_authenticated: authenticated };
+        flow.silence.on_received(&flow.entry, came, &mut self.flows, now);
         flow.has_come |= authenticated;
         let entry = &mut flow.entry;
         // If a correspondent learns our nonce only from a Confirm, a packet with its nonce answers that Confirm.

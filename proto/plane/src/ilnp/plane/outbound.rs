@@ -7,9 +7,10 @@ use moorline_types::{DropReason, IlvPair, Nonce, SessionId};
 use moorline_wire::ilnp::{ChecksumDelta, Control, NonceHeader};
 use moorline_wire::ip6::{MIN_MTU, TCP, Upper};
 
-use super::{At, Flow, Origin, Plane, is_echo, is_neighbour_discovery};
+use super::{At, Flow, Origin, Plane, Seen, is_echo, is_neighbour_discovery};
 use crate::Outbound;
 use crate::ilnp::packet::{Ip6, fix, write_addresses};
+use crate::shim6::tcp::Payload;
 
 impl Plane {
     //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1 rfc6744#3-1
@@ -37,7 +38,8 @@ impl Plane {
             self.consider(pair, &upper, (Origin::Here, None), at);
             return Ok(Outbound::Pass);
         };
-        self.note_sent(slot, at.now);
+        let payload = Payload::of(&ip6.header, packet);
+        self.note_sent(slot, Seen { payload, octets: ip6.header.octets(packet) }, at.now);
         let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
         let (entry, has_sent) = (&flow.entry, flow.has_sent);
         let wire = entry.wire_pair();
