@@ -35,8 +35,12 @@ pub(crate) struct SaveTimes {
     at: Option<Instant>,
     /// Delay between a change and its saving.
     delay: Duration,
-    /// End of the pause after the last save.
-    rested_at: Instant,
+    /// From when on a move is saved at once.
+    free_at: Instant,
+    /// Whether the save under way is one of a move.
+    is_for_move: bool,
+    /// Whether a move has come during a save.
+    is_move_waiting: bool,
 }
 
 /// A copy of the table of contexts, of the table of sessions, or of both, as far as it has got.
@@ -145,7 +149,13 @@ impl Copy {
 
 impl SaveTimes {
     pub(crate) const fn new(now: Instant) -> Self {
-        Self { at: None, delay: LEAST_SAVE_DELAY, rested_at: now }
+        Self {
+            at: None,
+            delay: LEAST_SAVE_DELAY,
+            free_at: now,
+            is_for_move: false,
+            is_move_waiting: false,
+        }
     }
 
     /// When the next save is due.
@@ -157,16 +167,23 @@ impl SaveTimes {
         self.at.get_or_insert(now + self.delay);
     }
 
-    /// Returns whether a save is due at once; otherwise it is due at the end of the pause.
+    /// Returns whether a save is due at once; otherwise it is due as soon as moves may be saved again.
     fn handle_move(&mut self, now: Instant) -> bool {
-        self.at = self.at.into_iter().chain([self.rested_at]).min();
-        self.rested_at <= now
+        self.at = self.at.into_iter().chain([self.free_at]).min();
+        self.is_for_move = self.free_at <= now;
+        self.is_for_move
     }
 
+    /// Notes the end of a save. Saves of changes that take little time leave moves free: a move often follows a change.
     fn handle_saved(&mut self, began: Instant, now: Instant, has_failed: bool) {
-        let least = if has_failed { AGAIN } else { Duration::ZERO };
-        let pause = ((now - began) * REST).max(least);
-        (self.delay, self.rested_at) = (LEAST_SAVE_DELAY.max(pause), now + pause);
+        let least = if has_failed { AGAIN } else { LEAST_SAVE_DELAY };
+        self.delay = ((now - began) * REST).max(least);
+        if mem::take(&mut self.is_for_move) || self.delay >= LONG_DELAY {
+            self.free_at = now + self.delay;
+        }
+        if mem::take(&mut self.is_move_waiting) {
+            self.handle_move(now);
+        }
     }
 }
 
@@ -182,14 +199,15 @@ impl Daemon {
         self.copy_slice();
     }
 
-    /// Saves sessions that have moved: at once, or at the end of the pause after the last save. The tables of ILNP are not
+    /// Saves sessions that have moved: at once, or as soon as moves may be saved again. The tables of ILNP are not
     /// pinned, so the file alone tells the next run of a move. A move of a context is in a pinned table.
     pub(crate) fn save_move(&mut self) {
-        let is_unsaved = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
-        if !is_unsaved || !self.saving.is_idle() {
+        if !self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved) {
             return;
         }
-        if self.save_times.handle_move(Instant::now()) {
+        if !self.saving.is_idle() {
+            self.save_times.is_move_waiting = true;
+        } else if self.save_times.handle_move(Instant::now()) {
             self.save();
         }
     }
@@ -241,6 +259,8 @@ const SLICE: u32 = 2048;
 const AGAIN: Duration = Duration::from_secs(5);
 /// Smallest delay of a save, because many contexts may change at once.
 const LEAST_SAVE_DELAY: Duration = Duration::from_millis(200);
+/// Smallest delay of a save that moves wait for as well.
+const LONG_DELAY: Duration = Duration::from_secs(1);
 /// Length of the pause after a save, in lengths of the save.
 const REST: u32 = 10;
 
@@ -307,16 +327,36 @@ mod tests {
     }
 
     #[test]
-    fn a_move_is_written_at_once_and_many_moves_in_a_tenth_of_the_time() {
+    fn a_move_is_written_at_once_and_many_moves_five_times_a_second_at_most() {
         let now = Instant::now();
-        assert!(SaveTimes::new(now).handle_move(now), "nothing was written yet");
-        for (took, has_failed, pause) in [(0, false, 0), (3, false, 30), (3, true, 5000)] {
+        // After changes: their saves leave a move free, unless they take long or fail.
+        for (took, has_failed, pause) in
+            [(0, false, 0), (99, false, 0), (100, false, 1000), (3, true, 5000)]
+        {
             let (mut times, end) = after(now, took, has_failed);
             times.handle_change(end);
-            let rested = end + Duration::from_millis(pause);
-            assert_eq!(times.handle_move(end), pause == 0);
-            assert_eq!(times.at(), Some(rested));
-            assert!(times.handle_move(rested));
+            let free = end + Duration::from_millis(pause);
+            assert_eq!(times.handle_move(end), pause == 0, "{took}");
+            assert!(times.handle_move(free));
         }
+        // After moves.
+        for (took, pause) in [(0, 200), (20, 200), (50, 500)] {
+            let mut times = SaveTimes::new(now);
+            assert!(times.handle_move(now), "nothing was written yet");
+            times.at = None;
+            let end = now + Duration::from_millis(took);
+            times.handle_saved(now, end, false);
+            assert!(!times.handle_move(end));
+            assert_eq!(times.at(), Some(end + Duration::from_millis(pause)));
+        }
+    }
+
+    #[test]
+    fn a_move_that_comes_during_a_save_is_written_after_it() {
+        let now = Instant::now();
+        let mut times = SaveTimes::new(now);
+        times.is_move_waiting = true;
+        times.handle_saved(now, now, false);
+        assert_eq!(times.at(), Some(now));
     }
 }

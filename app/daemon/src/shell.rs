@@ -89,7 +89,7 @@ pub(crate) struct Daemon {
     pub(crate) targets: Targets,
     /// Uplinks that carry no packets, as reported in events.
     pub(crate) failing: BTreeSet<u32>,
-    /// The uplinks whose carrier has to stay for longer, as the daemon last knew them.
+    /// Uplinks that new connections avoided when the daemon last looked.
     pub(crate) avoided: BTreeSet<u32>,
     pub(crate) last_excluded: LastExcluded,
     pub(crate) turns: Turns,
@@ -194,7 +194,7 @@ impl Daemon {
         tasks: mpsc::Receiver<Task>,
         goes_on: bool,
     ) -> anyhow::Result<(Self, Sources)> {
-        let takeover = Takeover::begin(&store, &args.pin_dir)?;
+        let takeover = Takeover::begin(&store, &args.pin_dir, goes_on)?;
         // Report errors of keys before any change to the host.
         let (addresses, addressing, proof) = Addresses::open(config.addresses.clone(), &store)?;
         let netlink = Netlink::connect()?;

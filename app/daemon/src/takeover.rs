@@ -52,8 +52,6 @@ impl Found {
     fn read(store: &Store, table: Option<&LeftContexts>, key: [u8; 16]) -> Self {
         let SavedState { mut contexts, damage, .. } = store.load_state(CONTEXTS);
         correct(&mut contexts, table.into_iter().flat_map(LeftContexts::pairs_in_use));
-        // Without a table there is no run before in this boot, and the file has lost nothing of use.
-        let damage = damage.filter(|_| table.is_some());
         Self { waiting: Waiting::new(contexts, key), damage }
     }
 }
@@ -68,10 +66,11 @@ impl Takeover {
     }
 
     /// Begins to read the contexts of the last run, in a thread: a start has other work for as long.
+    /// `goes_on`: this boot has had a run before, so a damaged file has lost something of use.
     ///
     /// # Errors
     /// The system has no thread or no randomness.
-    pub(crate) fn begin(store: &Store, pin_dir: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn begin(store: &Store, pin_dir: &Path, goes_on: bool) -> anyhow::Result<Self> {
         let (key, store) = (seed()?, store.clone());
         // Open the table before the data plane can set it aside.
         let table = LeftContexts::open(pin_dir);
@@ -82,8 +81,9 @@ impl Takeover {
                 tracing::warn!("the thread that reads contexts: {error:#}");
                 return;
             }
+            let found = Found::read(&store, table.as_ref(), key);
             // The receiver is gone if the daemon ends.
-            let _ = sender.send(Found::read(&store, table.as_ref(), key));
+            let _ = sender.send(Found { damage: found.damage.filter(|_| goes_on), ..found });
         };
         thread::Builder::new().name("contexts".to_owned()).spawn(read).context("a thread")?;
         Ok(Self::Reading(reader))

@@ -194,7 +194,7 @@ pub(crate) fn current(context: &types::context) -> Path {
 /// the ULIDs as a makeshift: the core explores.
 pub(crate) fn pair_in_use(context: &types::context) -> Option<PairInUse> {
     let current = current(context);
-    let explores = context.keepalive_timeout == 0;
+    let explores = !has(context, types::context_flags::CONTEXT_TIMERS);
     let is_withdrawn = has(context, types::context_flags::CONTEXT_NOT_FROM_FIRST);
     (!is_withdrawn && (is_moved(current) || !explores)).then(|| PairInUse {
         ulids: ulids_back(context.ulids),

@@ -53,17 +53,20 @@ impl ContextSnapshot {
         if !is_same || pair == self.locators {
             return;
         }
-        (self.locators, self.cause) = (pair, None);
-        add(&mut self.local_locators, pair.local);
-        add(&mut self.peer.locators, pair.peer);
+        let lists = (with(&self.local_locators, pair.local), with(&self.peer.locators, pair.peer));
+        if let (Some(local), Some(peer)) = lists {
+            (self.local_locators, self.peer.locators) = (local, peer);
+            (self.locators, self.cause) = (pair, None);
+        }
     }
 }
 
-/// Adds a locator to a list with room.
-fn add(known: &mut Locators, locator: Locator) {
-    if !known.contains(&locator) && known.len() < MAX_PEER_LOCATORS {
-        *known = known.iter().copied().chain([locator]).collect();
+/// A list with this locator. `None`: the list has no room.
+fn with(known: &Locators, locator: Locator) -> Option<Locators> {
+    if known.contains(&locator) {
+        return Some(known.clone());
     }
+    (known.len() < MAX_PEER_LOCATORS).then(|| known.iter().copied().chain([locator]).collect())
 }
 
 impl Contexts {

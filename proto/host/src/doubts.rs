@@ -138,7 +138,7 @@ impl Doubts {
         asking.chain(self.lost.values().copied()).min()
     }
 
-    /// An uplink that fails or is watched, and has had no answers for a while: the caller gives it
+    /// An uplink that fails, is watched, or by which no peer answers, without answers for a while: the caller gives it
     /// [other peers](Self::replace).
     pub(crate) fn lacks_targets(&self, now: Instant) -> Option<u32> {
         self.uplinks
@@ -147,7 +147,7 @@ impl Doubts {
             .map(|(ifindex, _)| *ifindex)
     }
 
-    /// Replaces the targets of an uplink that fails or is watched.
+    /// Replaces the targets of an uplink that is asked about.
     pub(crate) fn replace(&mut self, ifindex: u32, targets: Vec<Target>, now: Instant) {
         if let Some(uplink) = self.uplinks.get_mut(&ifindex) {
             uplink.replace(targets, now);

@@ -80,8 +80,8 @@ impl Host {
         witnesses.into_iter().map(|one| one.context).collect()
     }
 
-    /// Pairs of a context by an uplink and by another one, if possible one that does not fail, for some addresses of the peer. The current address comes
-    /// first.
+    /// Pairs of a context by an uplink and by another one, if possible one that does not fail, for some addresses of
+    /// the peer. The current address comes first.
     fn pairs_about(
         &self,
         ifindex: u32,

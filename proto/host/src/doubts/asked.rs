@@ -19,7 +19,7 @@ pub(super) struct Uplink {
     next: Instant,
     /// Number of targets asked so far, to take turns.
     asked: usize,
-    /// Time when the host last began to ask because of a doubt.
+    /// Time of the doubt because of which the host asks, or last asked.
     doubted_at: Instant,
     /// Another uplink that is in doubt, and the context whose peer answers by this uplink alone.
     pub(super) other_doubt: Option<(u32, ContextId)>,
@@ -137,7 +137,11 @@ impl Uplink {
             self.state = State::Quiet { until: now + SOON };
             return;
         }
-        (self.targets, self.doubted_at) = (targets, now);
+        // The minute of a silence goes on with each further doubt.
+        if !matches!(self.state, State::Silent { .. }) {
+            self.doubted_at = now;
+        }
+        self.targets = targets;
         self.slowest[OTHER] = Duration::ZERO;
         let usual = self.targets.iter().map(|target| target.usual).max().unwrap_or_default();
         self.slowest[OWN] = self.slowest[OWN].max(usual);
@@ -199,7 +203,7 @@ impl Uplink {
         self.waiting?;
         match self.state {
             State::Quiet { until } => Some(until),
-            State::Silent { since } => Some(since + SOON),
+            State::Silent { since } => Some(since + QUIET),
             State::Asking { .. } | State::Failing(_) => None,
         }
     }
@@ -403,7 +407,7 @@ impl Uplink {
         if failing.missed.count >= FEW {
             failing.good_since = None;
         }
-        // It is no better any more than another uplink that has failed and answers again.
+        // Another uplink that has failed and answers again may be better now than this one.
         failing.has_answered &= failing.missed.count < LOST || !failing.missed.has_two_peers;
         failing.is_unknown = now.since(failing.other_at) >= SILENT;
         let is_good = failing.good_since.is_some_and(|since| now.since(since) >= steady);
@@ -444,7 +448,8 @@ const LONGEST_DUE: Duration = Duration::from_secs(5);
 const LONGEST_DOUBT: Duration = Duration::from_secs(2);
 /// Time between two questions while no peer answers.
 const PATIENTLY: Duration = Duration::from_millis(500);
-/// Time after a doubt about which nobody could be asked, or to which no peer answered, until the next one begins.
+/// Time after a doubt about which nobody could be asked until the next one begins; and time without an answer by the
+/// other uplink after which an answer by this one makes the other one a doubt.
 const SOON: Duration = Duration::from_secs(1);
 /// Time after a failure in which the host watches the uplink.
 pub(super) const WATCHED: Duration = Duration::from_secs(120);
