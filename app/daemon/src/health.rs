@@ -54,7 +54,9 @@ impl Daemon {
         let is_there = |ifindex: &&u32| view.uplink(**ifindex).is_some_and(|one| one.carrier);
         let avoided = self.host.avoided_uplinks();
         for ifindex in self.avoided.difference(&avoided).filter(is_there) {
-            let what = match self.host.evidence(*ifindex) {
+            // Of an uplink that did not fail, the wait for its carrier alone has ended.
+            let evidence = self.host.evidence(*ifindex);
+            let what = match evidence.filter(|_| self.failing.contains(ifindex)) {
                 None => "is for new connections again".to_owned(),
                 Some(Evidence::Short) => {
                     format!("answers again, and {NO_BETTER}{}", self.where_new_go())

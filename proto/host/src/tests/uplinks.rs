@@ -220,6 +220,23 @@ fn an_uplink_that_works_again_when_the_host_restarts_is_for_new_connections_soon
     assert_eq!((star.failing(), &star.routes[..]), (vec![], &[None][..]));
 }
 
+/// The kernel chooses among default routes of one metric by itself, as Router Advertisements leave them.
+#[test]
+fn with_default_routes_of_one_metric_nobody_knows_the_uplink_of_new_connections_unless_one_fails() {
+    let mut star = Star::new(&[1, 2]);
+    let mut view = links(&star.locals[0]);
+    for uplink in &mut view.uplinks {
+        uplink.default_routes[0].metric = 1024;
+    }
+    star.hosts[0].handle_view(view, star.now);
+    star.settle();
+    let taken = |star: &Star| star.hosts[0].uplink_for_new().map(|one| one.ifindex);
+    assert_eq!(taken(&star), None);
+    star.hosts[0].handle_router_lost(1, star.now);
+    star.settle();
+    assert_eq!(taken(&star), Some(2));
+}
+
 /// A route of metric 1 has no other before it. The kernel passes over it only if its router does not answer.
 #[test]
 fn the_uplink_of_new_connections_is_the_one_that_the_kernel_chooses() {

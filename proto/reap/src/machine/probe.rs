@@ -311,16 +311,18 @@ impl Machine {
             return Err(DropReason::Replayed);
         }
         let is_answer = probe.state == State::InboundOk && self.is_first_report(pair, probe, now);
-        let is_limited = probe.state != State::Operational && !is_answer;
-        if is_limited && !self.takes_answer(pair, probe, now) {
-            return Err(DropReason::RateLimited);
-        }
-        Ok(*report)
+        let is_taken = if is_answer {
+            self.explore().answers[Allowance::Reports as usize].take(now)
+        } else {
+            probe.state == State::Operational || self.takes_answer(pair, probe, now)
+        };
+        if is_taken { Ok(*report) } else { Err(DropReason::RateLimited) }
     }
 
     /// Whether the probe is the first one that reports a probe or check of ours by this pair. So it answers a message
     /// of ours, and forged probes, whatever their number, do not keep it out. The report is noted at once, so the same
-    /// report counts for one probe.
+    /// report counts for one probe. Each answer of this host is a probe that the peer can report in turn, so such probes
+    /// have a limit as well.
     fn is_first_report(&self, pair: LocatorPair, probe: &Probe, now: Instant) -> bool {
         let by_pair =
             |one: &&Report| LocatorPair::new(one.src, one.dst) == pair && !is_way_back(probe);
@@ -339,7 +341,7 @@ impl Machine {
         let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
         let is_asked = match self.allowance(pair, probe, now) {
             Allowance::Current | Allowance::Shown | Allowance::ShownHome => self.is_candidate(pair),
-            Allowance::Others => false,
+            Allowance::Others | Allowance::Reports => false,
         };
         self.state == State::InboundOk && !explores && is_asked
     }

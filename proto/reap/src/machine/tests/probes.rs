@@ -231,6 +231,24 @@ fn one_probe_out_for_one_in_up_to_a_rate() {
     }
 }
 
+/// Each probe reports the answer to the one before, so each is the first to report it.
+#[test]
+fn a_peer_that_reports_each_answer_draws_no_more_answers_than_others() {
+    let mut machine = machine();
+    deliver(&mut machine, ba(1, 1), State::Exploring, 0, &[], at(0)).unwrap();
+    let (_, mut last) = only_probe(&mut machine);
+    let mut answers = 0;
+    for nonce in 1..10_000 {
+        let now = at(u64::from(nonce));
+        if deliver(&mut machine, ba(1, 1), State::InboundOk, nonce, &last.sent, now).is_ok() {
+            answers += 1;
+            (_, last) = only_probe(&mut machine);
+        }
+    }
+    // One of these kinds has the first answer of a second, and the other one the rest.
+    assert!(answers <= 2 * 20 * 10, "{answers} in ten seconds");
+}
+
 #[test]
 fn a_repeated_call_is_answered_by_other_pairs_in_turn() {
     let mut machine = machine();
