@@ -327,9 +327,11 @@ fn note(event: Event, host: usize, outcome: &mut IlnpOutcome) {
     match event {
         Event::Established { .. } => outcome.established += 1,
         Event::Classic { .. } => outcome.classic += 1,
-        Event::Moved { cause: MoveCause::Suspicion, .. } => outcome.suspicions += 1,
+        Event::Moved { cause, .. } => {
+            outcome.moves += 1;
+            outcome.suspicions += u64::from(cause == MoveCause::Suspicion);
+        }
         Event::Forgotten { .. }
-        | Event::Moved { .. }
         | Event::Regained { .. }
         | Event::UpdateAcknowledged { .. }
         | Event::UpdateUnanswered { .. }

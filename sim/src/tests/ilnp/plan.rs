@@ -238,6 +238,8 @@ pub(super) struct IlnpOutcome {
     pub(super) established: u64,
     /// Number of times that a session has left locators because they brought no answer, at both hosts.
     pub(super) suspicions: u64,
+    /// Number of moves of sessions for any cause, at both hosts.
+    pub(super) moves: u64,
     /// Locator Updates and acknowledgements that the hosts have sent.
     pub(super) updates: u64,
     /// Drops of planes and machines at both hosts: reason and count.
