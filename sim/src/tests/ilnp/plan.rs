@@ -100,6 +100,8 @@ pub(super) enum Pretended {
     Echoes,
     /// Packets with the ports of the connection, and guessed numbers.
     Ports,
+    /// SYNs to a port where the kernels listen.
+    Syns,
 }
 
 /// Kinds of changes.
