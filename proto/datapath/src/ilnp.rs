@@ -101,8 +101,9 @@ pub enum Report {
     },
     /// A packet left [`SILENCE`] ago, and no answer has come since, although a packet came within [`USED_INTERVAL`] before:
     /// one report for each such packet, with the next packet that leaves. Any packet of the session is an answer. If the
-    /// packet that left is a TCP segment with data, or a datagram whose flow label the plane knows, one more wait ends
-    /// only by a packet with the nonce, by an acknowledgement of the segment's connection, or by a datagram with the label
+    /// packet that left is a TCP segment with data or FIN and without SYN, or a datagram whose flow label the plane knows,
+    /// one more wait ends only by a packet with the nonce, by a segment that acknowledges what a connection has in flight,
+    /// by a datagram of the flow with the label, or, once it has been reported, [`SILENCE_AGAIN`] after its begin
     /// (decision 211).
     Silent {
         /// The session.
@@ -202,6 +203,9 @@ pub const USED_INTERVAL: Duration = Duration::from_secs(10);
 /// Time without an answer after which a data plane reports that a session is silent: 500 ms, longer than TCP delays an
 /// acknowledgement (RFC 5681 s4.2). Not configurable.
 pub const SILENCE: Duration = Duration::from_millis(500);
+/// Time after which a wait for proof that has been reported ends, from its begin: 2.5 s. The report may have found a
+/// path that worked until then. All data planes alike, not configurable.
+pub const SILENCE_AGAIN: Duration = Duration::from_millis(2500);
 /// Shortest time between two reports of a pair without a session: 10 s. Not configurable.
 pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
 /// If only packets with a wrong nonce have come on a session for this time, a data plane reports one of them,

@@ -2,11 +2,12 @@ use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce};
 use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::{
     ChecksumDelta, L64Entry, LocatorUpdate, NonceHeader, Operation, OptionsHeader,
+    transport_checksum,
 };
 
 use super::host::DESTINATION_OPTIONS;
 use super::sockets::{Numbers, ip6, packet, read};
-use crate::packet::{ICMPV6, UDP};
+use crate::packet::{ICMPV6, TCP, UDP};
 use crate::rng::Rng;
 
 /// Locator to which an attacker tries to redirect traffic.
@@ -88,6 +89,28 @@ pub(crate) fn guessed_packet(
     packet
 }
 
+/// A SYN to a port where the kernels listen.
+pub(crate) fn syn(pair: IlvPair, rng: &mut Rng) -> Vec<u8> {
+    let [.., a, b] = rng.below(1 << 16).to_be_bytes();
+    without_data(pair, [[a, b], LISTENS], SYN)
+}
+
+/// The answer of a kernel that listens (RFC 9293 s3.5).
+pub(crate) fn syn_ack(packet: &[u8]) -> Option<Vec<u8>> {
+    let (pair, TCP, upper) = read(packet)? else { return None };
+    let ([a, b, c, d, ..], Some(&SYN)) = (upper, upper.get(13)) else { return None };
+    ([*c, *d] == LISTENS).then(|| without_data(pair.reversed(), [LISTENS, [*a, *b]], SYN | ACK))
+}
+
+/// A segment without data, with a wrong checksum: no socket of a plan takes it.
+fn without_data(pair: IlvPair, ports: [[u8; 2]; 2], flags: u8) -> Vec<u8> {
+    let rest = [0, 0, 0, 1, 0, 0, 0, 1, 0x50, flags, 0xff, 0xff, 0, 0, 0, 0];
+    let mut segment = [ports.as_flattened(), &rest].concat();
+    let sum = transport_checksum(pair.local, pair.remote, TCP, &segment) ^ 1;
+    segment[16..18].copy_from_slice(&sum.to_be_bytes());
+    ip6(pair, TCP, &segment)
+}
+
 /// Whether a packet is a Locator Update that an attacker can repeat.
 pub(crate) fn is_locator_update(packet: &[u8]) -> bool {
     let Some((_, DESTINATION_OPTIONS, rest)) = read(packet) else { return false };
@@ -95,6 +118,10 @@ pub(crate) fn is_locator_update(packet: &[u8]) -> bool {
     options.next_header == ICMPV6 && rest.get(options.len) == Some(&156)
 }
 
+/// The port where the kernels listen, 443.
+const LISTENS: [u8; 2] = [1, 187];
+const SYN: u8 = 2;
+const ACK: u8 = 16;
 /// The nonce of a namesake.
 const NAMESAKE: [u8; 4] = *b"evil";
 

@@ -10,7 +10,7 @@ use moorline_types::{DropReason, Ilv, Instant, L64, Nid, Nonce};
 use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::OptionsHeader;
 
-use super::attack::EVIL;
+use super::attack::{EVIL, syn_ack};
 use super::plan::{IlnpHost, IlnpOutcome};
 use super::sockets::{SimSocket, ip6, read, sockets_of};
 use crate::packet::ICMPV6;
@@ -187,13 +187,15 @@ impl SimHost {
         };
         let sockets = sockets_of(self.socket.as_ref());
         match core.plane.handle_inbound(&mut packet, sockets, now) {
-            Inbound::Pass | Inbound::Deliver => match echo_reply(&packet) {
-                Some(reply) => {
-                    self.send(reply, outcome, now);
-                    Received::Nothing
+            Inbound::Pass | Inbound::Deliver => {
+                match echo_reply(&packet).or_else(|| syn_ack(&packet)) {
+                    Some(reply) => {
+                        self.send(reply, outcome, now);
+                        Received::Nothing
+                    }
+                    None => Received::Socket(packet),
                 }
-                None => Received::Socket(packet),
-            },
+            }
             Inbound::Up => Received::Machine(packet),
             Inbound::Drop(_) => Received::Nothing,
         }
@@ -327,9 +329,11 @@ fn note(event: Event, host: usize, outcome: &mut IlnpOutcome) {
     match event {
         Event::Established { .. } => outcome.established += 1,
         Event::Classic { .. } => outcome.classic += 1,
-        Event::Moved { cause: MoveCause::Suspicion, .. } => outcome.suspicions += 1,
+        Event::Moved { cause, .. } => {
+            outcome.moves += 1;
+            outcome.suspicions += u64::from(cause == MoveCause::Suspicion);
+        }
         Event::Forgotten { .. }
-        | Event::Moved { .. }
         | Event::Regained { .. }
         | Event::UpdateAcknowledged { .. }
         | Event::UpdateUnanswered { .. }

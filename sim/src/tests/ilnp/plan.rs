@@ -100,6 +100,8 @@ pub(super) enum Pretended {
     Echoes,
     /// Packets with the ports of the connection, and guessed numbers.
     Ports,
+    /// SYNs to a port where the kernels listen.
+    Syns,
 }
 
 /// Kinds of changes.
@@ -238,6 +240,8 @@ pub(super) struct IlnpOutcome {
     pub(super) established: u64,
     /// Number of times that a session has left locators because they brought no answer, at both hosts.
     pub(super) suspicions: u64,
+    /// Number of moves of sessions for any cause, at both hosts.
+    pub(super) moves: u64,
     /// Locator Updates and acknowledgements that the hosts have sent.
     pub(super) updates: u64,
     /// Drops of planes and machines at both hosts: reason and count.

@@ -5,7 +5,7 @@ use moorline_datapath::ilnp::Socket;
 use moorline_types::{DropReason, IlvPair, Instant, L64};
 
 use super::attack::{
-    EVIL, echo_request, guessed_packet, guessed_update, is_locator_update, made_up, namesake,
+    EVIL, echo_request, guessed_packet, guessed_update, is_locator_update, made_up, namesake, syn,
 };
 use super::host::{DESTINATION_OPTIONS, Received, SimHost, l64, owner};
 use super::plan::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic, Pretended, QUEUE_PERIOD};
@@ -353,6 +353,7 @@ impl<'a> World<'a> {
             let Some(socket) = &self.hosts[1 - to].socket else { continue };
             let packet = match kind {
                 Pretended::Echoes => echo_request(pair),
+                Pretended::Syns => syn(pair, &mut self.rng),
                 Pretended::Ports => {
                     guessed_packet(pair, socket.protocol, socket.ports, &mut self.rng)
                 }

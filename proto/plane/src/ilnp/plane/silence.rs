@@ -1,15 +1,16 @@
 //! Silence of a correspondent (decisions 207 and 211).
 //!
 //! A session has two waits. A packet that leaves begins the first wait, if the correspondent has sent lately, and any packet of
-//! the session ends it. A TCP segment with data, or a datagram whose flow has a known label, begins the second wait. Only
-//! a packet that shows knowledge of the traffic ends the second wait: a host off the path can send others in the name of the correspondent.
+//! the session ends it. A TCP segment with data or FIN and without SYN, or a datagram whose flow has a known label, begins
+//! the second wait. Only a packet that shows knowledge of the traffic ends the second wait: a host off the path can send
+//! others in the name of the correspondent. The second wait also ends by itself, some time after its report.
 
-use moorline_datapath::ilnp::{SILENCE, SessionEntry, USED_INTERVAL};
+use moorline_datapath::ilnp::{SILENCE, SILENCE_AGAIN, SessionEntry, USED_INTERVAL};
 use moorline_types::Instant;
 
 use crate::shim6::contexts::FlowTables;
 use crate::shim6::hint::Awaited;
-use crate::shim6::tcp::{Flow, Payload};
+use crate::shim6::tcp::{Flow, Payload, Segments, Tcp};
 
 /// Notes of the plane about the answers of a correspondent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -65,6 +66,7 @@ impl Silence {
     ) -> bool {
         // Only a correspondent that has sent lately is expected to send.
         let is_expected = self.heard.is_some_and(|heard| now.since(heard) < USED_INTERVAL);
+        self.asks = self.asks.filter(|asks| !asks.waits.is_told_long_ago(now));
         self.ask(entry, sent, flows, is_expected.then_some(now));
         self.waits = self.waits.filter(|waits| Some(waits.since) > self.heard);
         if self.waits.is_none() && is_expected && Some(now) > self.heard {
@@ -108,12 +110,8 @@ impl Silence {
         let flow = match sent.payload {
             Payload::Tcp(tcp) => {
                 let flow = Flow::of(secret, tcp.source, tcp.destination);
-                let span = tcp.span(sent.octets);
-                let is_new = span > 0;
-                if is_new {
-                    flows.segments.note(flow, &tcp, span);
-                }
-                is_new.then_some(Awaited::Tcp(flow))
+                calls_for_acknowledgement(flow, &tcp, tcp.span(sent.octets), &mut flows.segments)
+                    .then_some(Awaited::Tcp(flow))
             }
             Payload::Datagram(datagram) if self.asks.is_none() && !has_nonces => {
                 let flow = Flow::of(secret, datagram.source, datagram.destination);
@@ -145,8 +143,10 @@ impl Silence {
                 let was_known = flows.labels.knows(flow);
                 let has_label = flows.labels.on_received(flow, datagram.label);
                 self.wants_label &= was_known || !has_label;
-                let awaits = self.asks.and_then(|asks| asks.flow);
-                has_label && matches!(awaits, Some(Awaited::Datagrams(_)))
+                // A label of another flow is no proof: a service of this host may answer datagrams of an attacker, and
+                // so have a flow with its label.
+                let awaited = self.asks.and_then(|asks| asks.flow);
+                has_label && awaited == Some(Awaited::Datagrams(flow))
             }
             Payload::Cut | Payload::Other => false,
         }
@@ -156,6 +156,11 @@ impl Silence {
 impl Waits {
     fn is_over(&self, now: Instant) -> bool {
         !self.is_told && now.since(self.since) >= SILENCE
+    }
+
+    /// Whether a wait for proof that has been reported ends, so that a later silence is reported as well.
+    fn is_told_long_ago(&self, now: Instant) -> bool {
+        self.is_told && now.since(self.since) >= SILENCE_AGAIN
     }
 }
 
@@ -168,6 +173,17 @@ impl Asks {
             Some(Awaited::Datagrams(flow)) => flows.labels.knows(flow),
         }
     }
+}
+
+/// Notes a TCP segment that leaves. True if it calls for an acknowledgement. Anybody can have a listening socket send a
+/// segment with SYN, which the correspondent does not acknowledge. So such a segment calls for none, and does not push
+/// another flow out.
+fn calls_for_acknowledgement(flow: Flow, tcp: &Tcp, span: u32, segments: &mut Segments) -> bool {
+    if span == 0 || (tcp.is_syn() && !segments.has(flow)) {
+        return false;
+    }
+    segments.note(flow, tcp, span);
+    !tcp.is_syn()
 }
 
 /// Whether all packets of the correspondent have the nonce. One without the handshake may not know that we want it.
