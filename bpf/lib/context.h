@@ -170,8 +170,11 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 					clock_now());
 		if (!span)
 			return NEVER;
-		flow = flow_number(hash);
-		place = flow_place(hash);
+		/* Anybody can have a listening socket send a SYN, and the peer does not acknowledge that. */
+		if (!(tcp.flags & TCP_SYN)) {
+			flow = flow_number(hash);
+			place = flow_place(hash);
+		}
 	}
 	if ((context->flags & wanted) != wanted)
 		return NEVER;

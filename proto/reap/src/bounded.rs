@@ -25,12 +25,10 @@ pub(crate) enum Allowance {
     Shown,
     /// Such probes by the preferred pair, to which the peer may have gone back first.
     ShownHome,
-    /// Probes that are the first ones to report a probe of this host: the peer alone can send them.
-    Reports,
 }
 
 /// Number of [`Allowance`]s.
-pub(crate) const ALLOWANCES: usize = 5;
+pub(crate) const ALLOWANCES: usize = 4;
 
 impl Answers {
     /// Counts one more answer. Returns false if the limit is exceeded.

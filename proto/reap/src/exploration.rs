@@ -48,6 +48,8 @@ pub(crate) struct Exploration {
     pub(crate) voucher: Option<Report>,
     /// Counts of answered probes, by [`Allowance`](crate::bounded::Allowance).
     pub(crate) answers: [Answers; ALLOWANCES],
+    /// Counts of answered probes that were the first ones to report a probe of this host: the peer alone can send them.
+    pub(crate) answers_to_reports: Answers,
     /// Keepalives since the last probe of the peer, or since the exploration began.
     pub(crate) keepalives: u32,
     /// Watched payload counts only from this time on.
@@ -91,6 +93,7 @@ impl Exploration {
             is_own: false,
             voucher: None,
             answers: Default::default(),
+            answers_to_reports: Answers::default(),
             keepalives: 0,
             watch_since: Instant::ZERO,
             transmits: VecDeque::new(),

@@ -47,7 +47,11 @@ fn host(seed: u8, proof: LocalProof) -> Host {
 pub(super) fn links(usable: &[Locator]) -> HostView {
     let uplinks = (1_u16..).zip(usable).map(|(isp, own)| {
         let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, isp);
-        Uplink::new(isp.into(), alloc::format!("isp{isp}")).reached(router, [own.0])
+        let mut uplink =
+            Uplink::new(isp.into(), alloc::format!("isp{isp}")).reached(router, [own.0]);
+        // The kernel prefers the first uplink.
+        uplink.default_routes[0].metric += u32::from(isp);
+        uplink
     });
     HostView { uplinks: uplinks.collect(), ..HostView::default() }
 }

@@ -113,7 +113,8 @@ impl Slot {
                 if span == 0 {
                     return send;
                 }
-                awaited = Some(Awaited::Tcp(flow));
+                // Anybody can have a listening socket send a SYN, and the peer does not acknowledge that.
+                awaited = (!tcp.is_syn()).then_some(Awaited::Tcp(flow));
             }
             Payload::Cut => return send,
             // In a wait of such a flow, a datagram gives no new information.

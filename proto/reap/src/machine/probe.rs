@@ -312,7 +312,7 @@ impl Machine {
         }
         let is_answer = probe.state == State::InboundOk && self.is_first_report(pair, probe, now);
         let is_taken = if is_answer {
-            self.explore().answers[Allowance::Reports as usize].take(now)
+            self.explore().answers_to_reports.take(now)
         } else {
             probe.state == State::Operational || self.takes_answer(pair, probe, now)
         };
@@ -341,7 +341,7 @@ impl Machine {
         let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
         let is_asked = match self.allowance(pair, probe, now) {
             Allowance::Current | Allowance::Shown | Allowance::ShownHome => self.is_candidate(pair),
-            Allowance::Others | Allowance::Reports => false,
+            Allowance::Others => false,
         };
         self.state == State::InboundOk && !explores && is_asked
     }
