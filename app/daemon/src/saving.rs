@@ -37,7 +37,7 @@ pub(crate) struct SaveTimes {
     delay: Duration,
     /// From when on a move is saved at once.
     free_at: Instant,
-    /// Whether the save under way is one of a move.
+    /// Whether the next save, or the one under way, is one of a move.
     is_for_move: bool,
     /// Whether a move has come during a save.
     is_move_waiting: bool,
@@ -170,8 +170,8 @@ impl SaveTimes {
     /// Returns whether a save is due at once; otherwise it is due as soon as moves may be saved again.
     fn handle_move(&mut self, now: Instant) -> bool {
         self.at = self.at.into_iter().chain([self.free_at]).min();
-        self.is_for_move = self.free_at <= now;
-        self.is_for_move
+        self.is_for_move = true;
+        self.free_at <= now
     }
 
     /// Notes the end of a save. Saves of changes that take little time leave moves free: a move often follows a change.
@@ -347,7 +347,10 @@ mod tests {
             let end = now + Duration::from_millis(took);
             times.handle_saved(now, end, false);
             assert!(!times.handle_move(end));
-            assert_eq!(times.at(), Some(end + Duration::from_millis(pause)));
+            let next = end + Duration::from_millis(pause);
+            assert_eq!(times.at(), Some(next));
+            times.handle_saved(next, next, false);
+            assert!(!times.handle_move(next), "the save of the move that waited");
         }
     }
 

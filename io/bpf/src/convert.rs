@@ -191,12 +191,13 @@ pub(crate) fn current(context: &types::context) -> Path {
 }
 
 /// The pair by which payload of the context leaves. `None` if the peer has withdrawn its locator, or if payload may take
-/// the ULIDs as a makeshift: the core explores.
+/// the ULIDs as a makeshift: the core explores, and so sends no keepalives. Nor does the core for a peer with a Keepalive
+/// Timeout of 0.
 pub(crate) fn pair_in_use(context: &types::context) -> Option<PairInUse> {
     let current = current(context);
-    let explores = !has(context, types::context_flags::CONTEXT_TIMERS);
+    let may_explore = context.keepalive_timeout == 0;
     let is_withdrawn = has(context, types::context_flags::CONTEXT_NOT_FROM_FIRST);
-    (!is_withdrawn && (is_moved(current) || !explores)).then(|| PairInUse {
+    (!is_withdrawn && (is_moved(current) || !may_explore)).then(|| PairInUse {
         ulids: ulids_back(context.ulids),
         local_tag: ContextTag::from_bits(context.local_tag),
         peer_tag: ContextTag::from_bits(context.peer_tag),

@@ -107,8 +107,9 @@ impl Host {
         preferred(view, &avoided)
     }
 
-    /// The uplink of new connections without a source address. `None` if there is none, if they go by another interface,
-    /// for example of a VPN, or if the best default routes have one metric, so that the kernel takes any of them. New connections take an uplink that carries nothing if its router answers and
+    /// The uplink of new connections without a source address. `None` if there is none, if they go by another
+    /// interface, for example of a VPN, or if the best default routes have one metric and none of them is avoided: the
+    /// kernel takes any of them. New connections take an uplink that carries nothing if its router answers and
     /// no copy of another default route can come before its own: if that has metric 1, or if no other uplink has one
     /// for all sources.
     #[must_use]
@@ -120,9 +121,13 @@ impl Host {
         let is_taken = |&(ifindex, _): &(u32, _)| !self.doubts.has_lost_router(ifindex);
         let first = || {
             let first = *ways.iter().find(|way| is_taken(way)).or(ways.first())?;
-            let ties =
-                |way: &&(u32, DefaultRoute)| way.0 != first.0 && way.1.metric == first.1.metric;
-            (!ways.iter().filter(|way| is_taken(way)).any(|way| ties(&way))).then_some(first)
+            let avoided = &self.failing_uplinks() | &self.flaps.unsteady();
+            let ties = |(ifindex, route): &(u32, DefaultRoute)| {
+                *ifindex != first.0
+                    && route.metric == first.1.metric
+                    && ![*ifindex, first.0].iter().any(|one| avoided.contains(one))
+            };
+            (!ways.iter().filter(|way| is_taken(way)).any(ties)).then_some(first)
         };
         view.uplink(preferred.or_else(first)?.0)
     }

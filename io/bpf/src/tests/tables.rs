@@ -216,7 +216,10 @@ fn the_pair_in_use_is_told_unless_it_is_a_makeshift_or_withdrawn() {
     let ulids = moved.ulids.as_locators();
     let back = ContextEntry { current: Path::of(moved.ulids, ulids), ..moved.clone() };
     assert_eq!(told(&back), Some(ulids));
-    assert_eq!(told(&ContextEntry { timers: None, ..back }), None);
+    assert_eq!(told(&ContextEntry { timers: None, ..back.clone() }), None);
+    let explores =
+        back.timers.map(|known| ReapTimers { keepalive_timeout: Duration::ZERO, ..known });
+    assert_eq!(told(&ContextEntry { timers: explores, ..back }), None);
     let other = by(moved.ulids, "2001:db8:b::1", Locator(address("2001:db8:d::1")));
     assert_eq!(told(&ContextEntry { current: other, ..moved }), None, "the list lacks it");
 }

@@ -311,16 +311,14 @@ impl Machine {
             return Err(DropReason::Replayed);
         }
         let is_answer = probe.state == State::InboundOk && self.is_first_report(pair, probe, now);
-        let is_taken = if is_answer {
-            self.explore().answers_to_reports.take(now)
-        } else {
-            probe.state == State::Operational || self.takes_answer(pair, probe, now)
-        };
+        let is_taken = probe.state == State::Operational
+            || is_answer && self.explore().answers_to_reports.take(now)
+            || self.takes_answer(pair, probe, now);
         if is_taken { Ok(*report) } else { Err(DropReason::RateLimited) }
     }
 
     /// Whether the probe is the first one that reports a probe or check of ours by this pair. So it answers a message
-    /// of ours, and forged probes, whatever their number, do not keep it out. The report is noted at once, so the same
+    /// of ours, and forged probes, whatever their number, do not keep it out. A report that is taken is noted, so the same
     /// report counts for one probe. Each answer of this host is a probe that the peer can report in turn, so such probes
     /// have a limit as well.
     fn is_first_report(&self, pair: LocatorPair, probe: &Probe, now: Instant) -> bool {
