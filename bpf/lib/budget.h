@@ -89,12 +89,15 @@ static __always_inline bool context_pays(struct __sk_buff *skb, __u32 l2, const 
 __noinline int burst_between(const struct pair *pair)
 {
 	const struct flow *flow;
+	struct pair key;
 
 	if (!pair)
 		return BURST_OF_STRANGERS;
-	if (slot_of_ulids(pair) >= 0)
+	/* Kernel 6.1 takes no argument of such a function as a key. */
+	key = *pair;
+	if (slot_of_ulids(&key) >= 0)
 		return BURST_OF_KNOWN;
-	flow = bpf_map_lookup_elem(&flows, pair);
+	flow = bpf_map_lookup_elem(&flows, &key);
 	if (!flow || flow->stage < FLOW_BOTH_WAYS)
 		return BURST_OF_STRANGERS;
 	return flow->stage == FLOW_ACKNOWLEDGED ? BURST_OF_KNOWN : BURST_BOTH_WAYS;
