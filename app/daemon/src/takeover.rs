@@ -39,7 +39,7 @@ pub(crate) enum Takeover {
     Done,
 }
 
-/// What the thread has read.
+/// Result of the thread that reads the contexts of the last run.
 #[derive(Debug)]
 pub(crate) struct Found {
     waiting: Waiting,

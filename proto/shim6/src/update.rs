@@ -79,7 +79,7 @@ impl Machine {
         self.telling = Some(telling).filter(|telling| !telling.round.is_over());
     }
 
-    /// Tells the peers of restored contexts, in turn. What else the earlier run has told them is not known.
+    /// Tells the peers of restored contexts, in turn: this run does not know what the earlier run has told the peers.
     pub fn tell_restored(&mut self, now: Instant) {
         self.tell_all(&[], &[], now);
     }

@@ -225,7 +225,7 @@ fn moved_contexts_come_first_and_then_those_with_traffic() {
     assert_eq!(pair.hosts[0].waiting().total(), 5);
 }
 
-/// What a data plane with this entry says after a crash.
+/// The pair in use that a data plane with this entry reports after a crash.
 fn in_use(entry: &ContextEntry) -> PairInUse {
     let &ContextEntry { ulids, local_tag, peer_tag, .. } = entry;
     PairInUse { ulids, local_tag, peer_tag, pair: entry.current.pair }

@@ -36,7 +36,7 @@ pub(super) struct IlnpPlan {
     /// Packets a second of a node in another network that has the identifier of the plain node, and to which the
     /// other host has a socket.
     pub(super) namesakes: u32,
-    /// What a host off the path sends to both hosts in the name of the other, and how often in a second.
+    /// Packets that a host off the path sends to both hosts in the name of the other, and their number in a second.
     pub(super) pretended: Option<(Pretended, u32)>,
     /// Traffic of the applications.
     pub(super) traffic: IlnpTraffic,
