@@ -63,6 +63,7 @@ mod server;
 mod shell;
 mod shim6;
 mod signals;
+mod start;
 mod store;
 mod survey;
 mod takeover;

@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_addresses::{HostView, Unbound};
+use moorline_addresses::Unbound;
 use moorline_api::EventKind;
-use moorline_bpf::{Datapath, Settings};
-use moorline_contexts::Contexts;
+use moorline_bpf::Datapath;
 use moorline_datapath::shim6::Triggers;
 use moorline_host::Host;
 use moorline_link::{Icmp6Error, Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
@@ -26,7 +25,7 @@ use crate::ending::{Ending, undo_all};
 use crate::events::Events;
 use crate::excluded::LastExcluded;
 use crate::health::Targets;
-use crate::ilnp::{self, Ilnp, Peers};
+use crate::ilnp::{Ilnp, Peers};
 use crate::introduce::Introductions;
 use crate::moor::Moor;
 use crate::neighbors::LostRouters;
@@ -37,7 +36,6 @@ use crate::privileges;
 use crate::ranker::Ranker;
 use crate::saving::{SaveTimes, Saving};
 use crate::server::{self, Task};
-use crate::shim6::shim6_config;
 use crate::signals::Signals;
 use crate::store::Store;
 use crate::survey::Surveys;
@@ -101,15 +99,15 @@ pub(crate) struct Daemon {
 }
 
 /// Sources that wake the main loop, beside the daemon's own timers.
-struct Sources {
-    icmp6: Icmp6Socket,
-    reports: Readiness,
+pub(crate) struct Sources {
+    pub(crate) icmp6: Icmp6Socket,
+    pub(crate) reports: Readiness,
     /// Reports of ILNP.
-    sessions: Option<Readiness>,
-    peers: Peers,
-    monitor: Monitor,
-    reachability: Reachability,
-    tasks: mpsc::Receiver<Task>,
+    pub(crate) sessions: Option<Readiness>,
+    pub(crate) peers: Peers,
+    pub(crate) monitor: Monitor,
+    pub(crate) reachability: Reachability,
+    pub(crate) tasks: mpsc::Receiver<Task>,
 }
 
 /// Runs the daemon. On SIGTERM, it leaves everything in place for the next run. On SIGINT, or a request at the control
@@ -186,142 +184,6 @@ fn claim(store: &Store, args: &Args) -> anyhow::Result<Claims> {
 }
 
 impl Daemon {
-    async fn start(
-        args: &Args,
-        config: Config,
-        store: Store,
-        events: Events,
-        tasks: mpsc::Receiver<Task>,
-        goes_on: bool,
-    ) -> anyhow::Result<(Self, Sources)> {
-        let takeover = Takeover::begin(&store, &args.pin_dir, goes_on)?;
-        // Report errors of keys before any change to the host.
-        let (addresses, addressing, proof) = Addresses::open(config.addresses.clone(), &store)?;
-        let netlink = Netlink::connect()?;
-        let routers = netlink.advertisements()?;
-        let monitor = netlink.monitor().await?;
-        let mut view = monitor.view().clone();
-        view.leave_alone(|name| config.uses(name));
-        let moor = netlink.ensure_moor().await.context("segmentation path")?;
-        let settings = Settings {
-            max_contexts: config.max_contexts,
-            max_flows: config.max_flows,
-            triggers: config.triggers.now(),
-            pin_dir: args.pin_dir.clone(),
-            attach: config.attach,
-            ..Settings::default()
-        };
-        let mut datapath = Datapath::open(&settings).context("eBPF data plane")?;
-        let moors = [moor.moor0_ifindex, moor.moor1_ifindex];
-        datapath.attach_moor(moors[0], moors[1], moor.gathers).context("segmentation path")?;
-        let reports = Readiness::of(datapath.poll_fd()).context("ring buffer")?;
-        let ilnp = config.ilnp.as_ref().map(|ilnp| Ilnp::open(ilnp, &settings, moors));
-        let (ilnp, sessions) = ilnp.transpose()?.unzip();
-        let machine = config.ilnp.as_ref().map(ilnp::machine).transpose()?;
-        let mut shim6 = Contexts::new(shim6_config(&config), seed()?, clock::now());
-        shim6.set_congestion_policy(config.congestion.policy);
-        shim6.set_spread_default(config.spread);
-        // Start with the addresses of the last run; the first view removes addresses that are no longer ours.
-        let locals = datapath.locals()?.into_iter().collect();
-        for ifindex in datapath.attached_before() {
-            let is_bare = view.bare.iter().any(|link| link.ifindex == ifindex);
-            if view.uplink(ifindex).is_none() && !is_bare && !moors.contains(&ifindex) {
-                datapath.detach_uplink(ifindex);
-            }
-        }
-        let mut daemon = Self {
-            host: Host::new(shim6, machine)
-                .with_addressing(addressing, proof)
-                .with_targets(config.uplink_probes.clone(), seed()?),
-            targets: Targets::open(&config.uplink_probes)?,
-            failing: BTreeSet::new(),
-            avoided: BTreeSet::new(),
-            last_excluded: LastExcluded::default(),
-            turns: Turns::default(),
-            takeover,
-            flushes: Flushes::default(),
-            surveys: Surveys::default(),
-            saving: Saving::default(),
-            datapath,
-            netlink,
-            shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
-            addresses,
-            routers,
-            troubles: Troubles::default(),
-            moor: Moor::new(moor),
-            notices: Notices::open(config.tcp_notice)?,
-            introductions: Introductions::open().context("raw socket for routers")?,
-            events,
-            started_unix_ms: clock::unix_ms(),
-            contexts_changed: false,
-            store,
-            locals,
-            save_times: SaveTimes::new(time::Instant::now()),
-            unsaved: None,
-            damages: Vec::new(),
-            path_mtus: PathMtus::default(),
-            unbound: Unbound::default(),
-            strangers_at: time::Instant::now(),
-            config_path: args.config.clone(),
-            triggers: settings.triggers,
-            quiet: Quiet::default(),
-            steer: Steer::default(),
-            ilnp,
-            ilnp_waits: false,
-            ranker: Ranker::start(config.ranker.clone()),
-            lost_routers: LostRouters::default(),
-            config,
-        };
-        let (icmp6, reachability) = match daemon.begin(args, view, goes_on).await {
-            Ok(begun) => begun,
-            Err(error) => {
-                if goes_on {
-                    daemon.leave_routing().await;
-                }
-                return Err(error);
-            }
-        };
-        tracing::info!(
-            uplinks = daemon.host.view().uplinks.len(),
-            data_plane = daemon.datapath.mode(),
-            "started"
-        );
-        for warning in daemon.address_views().warnings(&BTreeMap::new()) {
-            tracing::warn!("{warning}");
-        }
-        let ilnp = daemon.config.ilnp.as_ref();
-        let peers = Peers::start(ilnp.map_or(&[], |ilnp| &ilnp.peers));
-        let sources = Sources { icmp6, reports, sessions, peers, monitor, reachability, tasks };
-        Ok((daemon, sources))
-    }
-
-    /// Takes over the state of an earlier run, if `goes_on`, and updates the host.
-    async fn begin(
-        &mut self,
-        args: &Args,
-        view: HostView,
-        goes_on: bool,
-    ) -> anyhow::Result<(Icmp6Socket, Reachability)> {
-        self.restore_sessions(args, goes_on).await?;
-        self.events.push(EventKind::DaemonStarted, |_| {});
-        // Do this before the host sets any route.
-        self.host.handle_left(self.netlink.moved().await?);
-        self.host.handle_left_preference(clock::now());
-        self.begin_ilnp(&view);
-        self.on_view(view);
-        self.pump().await;
-        // If at least one uplink has the programs, the daemon can work.
-        let is_partial = !self.host.carriers().shim6.is_empty();
-        if !goes_on && let Some(trouble) = self.troubles.fatal(is_partial) {
-            anyhow::bail!("{trouble}");
-        }
-        let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
-        let reachability = self.netlink.reachability()?;
-        privileges::reduce()?;
-        self.begin_takeover().await?;
-        Ok((icmp6, reachability))
-    }
-
     async fn serve(
         &mut self,
         sources: &mut Sources,
