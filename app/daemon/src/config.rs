@@ -204,7 +204,11 @@ impl Config {
 fn with_example(error: &toml::de::Error) -> anyhow::Error {
     let message = error.message();
     let is_of_type = message.starts_with("invalid type") || message.starts_with("wanted string");
+    let expected = message.rsplit("expected ").next().unwrap_or_default();
     let example = match is_of_type {
+        true if matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize") => {
+            "write a whole number, without quotes and units"
+        }
         true if message.ends_with("a boolean") => "write true or false, without quotes",
         true if message.ends_with("a sequence") => "write a list, for example uplinks = [\"eth0\"]",
         true => "write it in quotes, for example send-timeout = \"10s\" or ilnp = \"on\"",

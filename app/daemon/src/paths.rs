@@ -349,7 +349,7 @@ impl Daemon {
             if let Scope::Context(id) = scope {
                 event.context = Some(id);
             }
-            event.reason = Some(format!("{scope}: {what}, by uid {}", who.uid));
+            event.reason = Some(format!("uid {} wants for {scope}: {what}", who.uid));
         });
     }
 }

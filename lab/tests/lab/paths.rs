@@ -92,7 +92,7 @@ fn a_switch_takes_the_pair_at_once_and_reap_guards_it_there() {
     let moved = busy.hosts.daemons[0].wait_for(&EventKind::Moved, LIMIT).unwrap();
     assert_eq!((moved.to, moved.reason.as_deref()), (Some(to), Some("switched by uid 0")));
     let asked = busy.hosts.daemons[0].wait_for(&EventKind::PathRequested, LIMIT).unwrap();
-    assert!(asked.reason.is_some_and(|reason| reason.contains("by uid 0")));
+    assert!(asked.reason.is_some_and(|reason| reason.starts_with("uid 0 wants ")));
     busy.goes_on();
     let again = client.switch(&SwitchRequest { scope: Scope::All, pair: Some(to) }).unwrap();
     assert_eq!(again.outcomes[0].result, PathResult::Unchanged);
@@ -102,6 +102,7 @@ fn a_switch_takes_the_pair_at_once_and_reap_guards_it_there() {
     busy.hosts.lab.fail(Failure::Silent { router: "isp2".into() }).unwrap();
     eventually("REAP to leave the dead pair", || busy.context().locators() != to);
     busy.goes_on();
+    busy.hosts.logs_name_no_peer();
     busy.finish();
 }
 

@@ -78,6 +78,7 @@ fn goes_on(hosts: &mut Protected, name: &str, sender: Sender, lose: impl FnOnce(
     let active = |one: &&moorline_api::RemoteLocator| one.validity == LocatorValidity::Active;
     let there = b.correspondents[0].locators.iter().find(active).unwrap();
     assert_eq!(there.l64, "2001:0db8:00a2:0000", "{name}: {seen:?}");
+    hosts.logs_name_no_peer();
 }
 
 #[test]

@@ -62,10 +62,7 @@ impl Daemon {
             Action::SetLifetimes { ifindex, address, lifetimes } => {
                 let spec = AddressSpec { lifetimes, ..AddressSpec::new(address, PREFIX_LEN) };
                 let is_set = self.netlink.set_lifetimes(ifindex, spec).await?;
-                anyhow::ensure!(
-                    is_set,
-                    "{address} has gone, or is tentative: the next look decides"
-                );
+                anyhow::ensure!(is_set, "it has gone, or is tentative: the next look decides");
             }
             Action::Remove { ifindex, address } => {
                 self.netlink.remove_address(ifindex, address, PREFIX_LEN).await?;

@@ -36,6 +36,11 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Profile> {
         profile.proof_interval = span("proof-interval", text, "off", PROOF_INTERVAL)?;
     }
     profile.leaves_worse = file.leave_worse.unwrap_or(profile.leaves_worse);
+    ensure!(
+        file.leave_worse != Some(true) || !profile.standby_interval.is_zero(),
+        "leave-worse: it compares the current path with a standby path, which nothing checks; \
+         set standby-interval, too, for example standby-interval = \"15s\""
+    );
     if let Some(text) = &file.fail_back {
         profile.fail_back = span("fail-back", text, "never", FAIL_BACK)?;
     }

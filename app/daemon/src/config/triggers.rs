@@ -40,17 +40,22 @@ pub(super) struct RulePart {
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(untagged, expecting = "\"tcp\", \"udp\" or the number of a protocol (0 to 255) is needed")]
 enum Protocol {
+    Named(Named),
+    Number(u8),
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Named {
     Tcp,
     Udp,
-    #[serde(untagged)]
-    Number(u8),
 }
 
 /// Ports: `443`, `"443"` or `"8000-8099"`.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "a port such as 443 or a range such as \"8000-8099\" is needed")]
 enum Ports {
     One(u16),
     Text(String),
@@ -114,8 +119,8 @@ impl RulePart {
             local: self.local.as_ref().map_or(Ok(Prefix::ALL), |text| prefix("local", text))?,
             peer: self.peer.as_ref().map_or(Ok(Prefix::ALL), |text| prefix("peer", text))?,
             protocol: self.protocol.map(|protocol| match protocol {
-                Protocol::Tcp => 6,
-                Protocol::Udp => 17,
+                Protocol::Named(Named::Tcp) => 6,
+                Protocol::Named(Named::Udp) => 17,
                 Protocol::Number(number) => number,
             }),
             local_ports: self.local_ports.as_ref().map(Ports::range).transpose()?,

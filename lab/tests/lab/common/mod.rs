@@ -254,6 +254,15 @@ impl Protected {
         assert!(all, "no context at one of them\n{}", self.story());
     }
 
+    /// Checks that the log of each host tells of the move, at its default level, and names no address of the other host.
+    pub(crate) fn logs_name_no_peer(&self) {
+        for (daemon, peer) in self.daemons.iter().zip(["2001:db8:b", "2001:db8:a"]) {
+            let log = daemon.log();
+            let named = log.lines().find(|line| line.contains(peer));
+            assert!(log.contains("moved") && named.is_none(), "{peer}: {named:?}\n{log}");
+        }
+    }
+
     /// Starts a flow of 200 datagrams a second, each of 600 octets.
     pub(crate) fn datagrams(&self, direction: Direction) -> UdpFlow {
         let ends = self.ends.clone();
