@@ -270,8 +270,8 @@ pub struct Attack {
     /// addresses, to both ends of each connection.
     #[serde(default, skip_serializing_if = "is_default")]
     pub pretends: bool,
-    /// Whether such packets to the ends of datagrams have their ports, and a flow label that is a guess. Their checksum is
-    /// wrong, so the application does not get them.
+    /// Whether such packets are datagrams or TCP segments with the ports of the connection. The flow label, or the numbers of the
+    /// segment, are a guess. Their checksum is wrong, so the application does not get them.
     #[serde(default, skip_serializing_if = "is_default")]
     pub knows_ports: bool,
 }

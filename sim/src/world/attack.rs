@@ -6,7 +6,7 @@ use moorline_types::{LocatorPair, UlidPair};
 use moorline_wire::{MessageType, OptionType, PROTOCOL, Packet, fill_checksum};
 
 use super::{Occurrence, Parcel, World};
-use crate::packet::{self, Datagram};
+use crate::packet::{self, Datagram, Segment};
 use crate::plan::{Attack, Kind};
 use crate::rng::Rng;
 use crate::workload::{Running, Side, port_of};
@@ -132,17 +132,17 @@ impl World<'_> {
     fn pretend_to_be_peers(&mut self) {
         let knows_ports = self.plan.attack.is_some_and(|attack| attack.knows_ports);
         let ends = |(&number, running): (&usize, &Running)| {
-            let has_datagrams = !matches!(running.plan.kind, Kind::Stream { .. });
-            let port = (knows_ports && has_datagrams).then(|| port_of(number));
-            Side::BOTH.map(|side| (running.ulids_of(side), port))
+            let is_stream = matches!(running.plan.kind, Kind::Stream { .. });
+            Side::BOTH.map(|side| (running.ulids_of(side), port_of(number), is_stream))
         };
         let pairs: Vec<_> = self.workloads.iter().flat_map(ends).collect();
-        for (pair, port) in pairs {
+        for (pair, port, is_stream) in pairs {
             let locators = pair.as_locators();
             let Some(to) = self.network.port_of(locators.peer.0) else { continue };
-            let octets = match port {
-                Some(port) => forged_datagram(port, pair),
-                None => packet::ip6(locators, NO_NEXT_HEADER, &[0; 8]),
+            let octets = match (knows_ports, is_stream) {
+                (true, true) => forged_segment(port, self.attacker.rng.seed(), pair),
+                (true, false) => forged_datagram(port, pair),
+                (false, _) => packet::ip6(locators, NO_NEXT_HEADER, &[0; 8]),
             };
             let original = Some(Rc::new(octets.clone()));
             self.on_arrival(to, &Rc::new(Parcel { octets, original }));
@@ -152,11 +152,22 @@ impl World<'_> {
 
 /// A datagram with these ports and a wrong checksum.
 fn forged_datagram(port: u16, pair: UlidPair) -> Vec<u8> {
-    let mut octets = Datagram { port, label: GUESSED_LABEL, data: &[0; 8] }.packet(pair);
-    if let Some(last) = octets.last_mut() {
+    damaged(Datagram { port, label: GUESSED_LABEL, data: &[0; 8] }.packet(pair))
+}
+
+/// A segment with these ports, guessed numbers and a wrong checksum.
+fn forged_segment(port: u16, guess: [u8; 32], pair: UlidPair) -> Vec<u8> {
+    let [a, b, c, d, e, f, g, h, ..] = guess;
+    let [seq, ack] = [[a, b, c, d], [e, f, g, h]].map(u32::from_be_bytes);
+    damaged(Segment { port, seq, ack, data: &[0; 8] }.packet(pair))
+}
+
+/// The programs of the receiver would take the octets of a packet with a right checksum.
+fn damaged(mut packet: Vec<u8>) -> Vec<u8> {
+    if let Some(last) = packet.last_mut() {
         *last ^= 1;
     }
-    octets
+    packet
 }
 
 const GUESSED_LABEL: u32 = 0x5_eed5;

@@ -1,5 +1,5 @@
-//! Whatever a source sends that has proved nothing, it gets no more back than it has sent: a property over random
-//! sequences of messages, with all timers that they start. A copy of the machine, which gets no message, shows what the
+//! Whatever a source sends that has proved nothing, it gets no more back than it has sent, in any second and in all: a
+//! property over random sequences of messages, with all timers that they start. A copy of the machine, which gets no message, shows what the
 //! machine sends anyway.
 
 use moorline_datapath::ilnp::Sockets;
@@ -95,11 +95,18 @@ impl Sockets for Server {
     }
 }
 
-/// Octets that the machine has sent to who has proved nothing, and number of packets to its correspondents.
-#[derive(Clone, Copy, Debug, Default)]
+/// Octets that the machine has sent to who has proved nothing, each packet with its time, and number of packets to its
+/// correspondents.
+#[derive(Clone, Debug, Default)]
 struct Sent {
-    octets: usize,
+    packets: Vec<(Instant, usize)>,
     questions: u64,
+}
+
+/// Octets of the packets in a span from `begin` on.
+fn octets_of(packets: &[(Instant, usize)], begin: Instant, span: Duration) -> usize {
+    let is_in = |at: Instant| begin <= at && at.since(begin) < span;
+    packets.iter().filter(|(at, _)| is_in(*at)).map(|(_, octets)| octets).sum()
 }
 
 impl Sent {
@@ -118,7 +125,7 @@ impl Sent {
             match packet[NEXT_HEADER_AT] {
                 // A nonce goes to the correspondent of a session alone.
                 DESTINATION_OPTIONS => self.questions += 1,
-                _ => self.octets += packet.len(),
+                _ => self.packets.push((now, packet.len())),
             }
         }
     }
@@ -155,7 +162,7 @@ proptest! {
         let mut now = begun;
         let mut victim = duo.machines.remove(1);
         let mut alone = victim.clone();
-        let (mut came_in, mut sent, mut anyway) = (0, Sent::default(), Sent::default());
+        let (mut came_in, mut sent, mut anyway) = (vec![], Sent::default(), Sent::default());
         let elsewhere = Ilv::new(L64(0x2001_0db8_0bad_0000), Nid(0x0a00_0000_0100_0001));
         for forged in attack.iter().map(Some).chain([None]) {
             now = now + Duration::from_millis(forged.map_or(120_000, |one| one.millis));
@@ -164,17 +171,25 @@ proptest! {
             if let Some(forged) = forged {
                 let source = if forged.is_peer { ilv(0) } else { elsewhere };
                 let packet = forged.packet(source, ilv(1));
-                came_in += packet.len();
+                came_in.push((now, packet.len()));
                 victim.handle_control(&packet, now);
                 sent.run(&mut victim, now);
             }
-            prop_assert!(sent.octets <= came_in + anyway.octets, "{sent:?} for {came_in}, {anyway:?}");
+            let all = |packets: &[_]| octets_of(packets, Instant::ZERO, Duration::MAX);
+            prop_assert!(all(&sent.packets) <= all(&came_in) + all(&anyway.packets), "{sent:?} for {came_in:?}, {anyway:?}");
             let seconds = now.since(begun).as_secs();
             prop_assert!(sent.questions <= anyway.questions + seconds + QUESTION, "{sent:?}, {anyway:?}");
+        }
+        for (begin, _) in &sent.packets {
+            let within = |packets: &[_]| octets_of(packets, *begin, Duration::from_secs(1));
+            let paid = within(&came_in) + within(&anyway.packets) + PAID_BEFORE;
+            prop_assert!(within(&sent.packets) <= paid, "{sent:?} for {came_in:?}, {anyway:?}");
         }
     }
 }
 
+/// Octets of the one question about a foreign nonce that packets before the second have paid for.
+const PAID_BEFORE: usize = 132;
 /// Packets of one question at once.
 const QUESTION: u64 = 4;
 /// Octet of the Next Header in an IPv6 header.
