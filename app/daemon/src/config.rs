@@ -206,8 +206,8 @@ fn with_example(error: &toml::de::Error) -> anyhow::Error {
     let is_of_type = message.starts_with("invalid type") || message.starts_with("wanted string");
     let expected = message.rsplit("expected ").next().unwrap_or_default();
     let example = match is_of_type {
-        true if matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize") => {
-            "write a whole number, without quotes and units"
+        _ if matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize") => {
+            "write a whole number, without sign, quotes and unit"
         }
         true if message.ends_with("a boolean") => "write true or false, without quotes",
         true if message.ends_with("a sequence") => "write a list, for example uplinks = [\"eth0\"]",

@@ -61,11 +61,29 @@ impl Daemon {
                 Some(Evidence::Short) => {
                     format!("answers again, and {NO_BETTER}{}", self.where_new_go())
                 }
-                Some(_) => format!("{NO_BETTER} any more{}", self.where_new_go()),
+                Some(_) => {
+                    format!(
+                        "still carries nothing, but {NO_BETTER} any more{}",
+                        self.where_new_go()
+                    )
+                }
             };
             self.tell_uplink(EventKind::UplinkBack, &name(ifindex), &what);
         }
         (self.failing, self.avoided) = (failing, avoided);
+    }
+
+    /// A warning, if nobody answers by any uplink that has a carrier.
+    pub(crate) fn all_carry_nothing(&self) -> Option<String> {
+        let up: Vec<_> = self.host.view().uplinks.iter().filter(|uplink| uplink.carrier).collect();
+        let is_dead = |ifindex| {
+            self.host.evidence(ifindex).is_some_and(|evidence| evidence != Evidence::Short)
+        };
+        let all_are = !up.is_empty() && up.iter().all(|uplink| is_dead(uplink.ifindex));
+        let names: Vec<_> = up.iter().map(|uplink| &*uplink.name).collect();
+        all_are.then(|| {
+            format!("nobody answers by any uplink ({}){}", names.join(", "), self.where_new_go())
+        })
     }
 
     pub(crate) fn on_echo(&mut self, echo: std::io::Result<Echo>) -> anyhow::Result<()> {

@@ -6,6 +6,7 @@ use crate::shell::Daemon;
 impl Daemon {
     /// Reads the configuration again. New trigger rules and path rules apply now; all other changes apply at the next start.
     pub(crate) fn reload(&mut self) {
+        self.unread_config = None;
         match Config::load(self.config_path.as_deref()) {
             Ok(config) => {
                 self.config.triggers = config.triggers;
@@ -14,7 +15,11 @@ impl Daemon {
                 self.apply_rules();
                 tracing::info!("configuration read again: trigger policy, paths");
             }
-            Err(error) => tracing::warn!("the old trigger policy and paths stay: {error:#}"),
+            Err(error) => {
+                tracing::warn!("the old trigger policy and paths stay: {error:#}");
+                self.unread_config =
+                    Some(format!("the configuration was not read again: {error:#}"));
+            }
         }
     }
 

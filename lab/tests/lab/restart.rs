@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use crate::common::route_monitor::RouteMonitor;
 use crate::common::sites::{Chatter, Sites, established};
-use crate::common::{eventually, is_skipped, story, two_by_two};
+use crate::common::{
+    await_standby, daemon_options, eventually, is_skipped, protected, story, two_by_two,
+};
 use moorline_api::{BlockingClient, Client, MAX_PAGE, Pair, Scope, SwitchRequest};
 use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
 use moorline_lab::topology::{HOSTS, host_address};
@@ -265,6 +267,49 @@ fn many_contexts_of_the_run_before_come_while_the_daemon_answers_and_none_is_los
     eventually("the end of the takeover", || !is_told(&daemon.status().unwrap().warnings));
     assert_eq!(daemon.status().unwrap().contexts.moved, u64::from(count), "{}", daemon.log());
     daemon.hand_over().unwrap();
+}
+
+/// Adds contexts whose peers do not exist to the file that a daemon has written.
+fn add_contexts(file: &Path, count: u64) {
+    let text = fs::read_to_string(file).unwrap();
+    let (json, _) = text.split_once("\nsha256 ").unwrap();
+    let mut saved: serde_json::Value = serde_json::from_str(json).unwrap();
+    let all = saved["contexts"]["all"].as_array_mut().unwrap();
+    let next = all.iter().filter_map(|one| one["id"].as_u64()).max().unwrap() + 1;
+    all.extend((next..next + count).map(|id| {
+        let peer = format!("{PEERS}{:x}::{:x}", id >> 16, id & 0xffff);
+        serde_json::json!({"id": id, "peer": [peer], "tags": format!("{id:012x}{id:012x}")})
+    }));
+    fs::write(file, saved.to_string()).unwrap();
+}
+
+#[test]
+fn a_connection_leaves_an_isp_that_dies_while_contexts_are_taken_over() {
+    let Some(mut hosts) = protected("a cut in a takeover", &HOSTS, &[]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let options =
+        TcpOptions { client, server, sender: Sender::Server, bytes: u64::MAX, rate: 200_000 };
+    let transfers = [TcpTransfer::start(&options).unwrap()];
+    hosts.await_context();
+    await_standby(&hosts.lab);
+    hosts.daemons.remove(0).hand_over().unwrap();
+    let count = 49_152;
+    add_contexts(&state_directory(&hosts.lab, "a").unwrap().join("contexts.json"), count);
+    let daemon = Daemon::start(&hosts.lab, "a", &daemon_options()).unwrap();
+    let is_going_on = || {
+        let warnings = daemon.status().unwrap().warnings;
+        warnings.iter().any(|warning| warning.contains("run before"))
+    };
+    assert!(is_going_on(), "{}", daemon.log());
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    bytes_go_on(&transfers, "octets after the cut");
+    eventually("the end of the takeover", || !is_going_on());
+    assert_eq!(daemon.status().unwrap().contexts.established, count + 1, "{}", daemon.log());
+    bytes_go_on(&transfers, "octets after the takeover");
+    daemon.hand_over().unwrap();
+    for transfer in transfers {
+        transfer.abandon().unwrap();
+    }
 }
 
 /// Each change of a route makes every socket of the host look up its route again, and the daemon does not answer

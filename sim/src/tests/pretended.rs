@@ -65,7 +65,8 @@ fn packets_with_the_ulids_do_not_keep_a_tcp_connection_on_a_dead_pair() {
 /// A guess is the acknowledgment of what is in flight, 200 octets here, with a probability of one in twenty million.
 #[test]
 fn segments_at_the_rate_of_a_link_do_not_keep_a_tcp_connection_on_a_dead_pair() {
-    let plan = dead_pair(Kind::Stream { bytes: u64::MAX, pace: Some(PACE) }, Duration::from_secs(8));
+    let plan =
+        dead_pair(Kind::Stream { bytes: u64::MAX, pace: Some(PACE) }, Duration::from_secs(8));
     let most = late(0, &plan) + Duration::from_millis(100);
     let attacked = late(0, &with_attacker(&plan, Duration::from_micros(50), true));
     assert!(attacked <= most, "{attacked:?}, not {most:?}");

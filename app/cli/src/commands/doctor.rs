@@ -57,7 +57,7 @@ fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result
         writeln!(out, "  {}", shown(command))?;
     }
     if !doctor.yes && !agrees(out)? {
-        writeln!(out, "Nothing was changed.\n")?;
+        writeln!(out, "Nothing was changed; `--yes` agrees without a question.\n")?;
         return Ok(false);
     }
     for command in &fix.commands {

@@ -134,6 +134,7 @@ fn mistakes_name_the_key() {
         ("leave-worse = \"no\"", "write true or false, without quotes"),
         ("profile = \"rfc\"\nleave-worse = true", "standby-interval = \"15s\""),
         ("trigger-bytes = \"2k\"", "write a whole number"),
+        ("max-contexts = -1", "write a whole number"),
         ("[[triggers]]\nprotocol = \"icmp\"", "\"udp\" or the number of a protocol"),
         ("[[triggers]]\npeer-ports = -1", "a range such as \"8000-8099\""),
         ("send-timeout = 10", "send-timeout = \"10s\""),

@@ -212,4 +212,25 @@ mod tests {
         serve_one(far, Router::new(), Who::of(&near), place).await;
         assert!(places.by_user.lock().unwrap().is_empty());
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_too_long_a_header_is_told_and_gives_the_place_back() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let places = Arc::new(Places::default());
+        let place = Places::take(&places, 1).unwrap();
+        let who = Who::of(&near);
+        let (mut reader, mut writer) = near.into_split();
+        let endless = tokio::spawn(async move {
+            let name = format!("GET / HTTP/1.1\r\nx: {}", "a".repeat(2 * MAX_HEADER));
+            writer.write_all(name.as_bytes()).await
+        });
+        serve_one(far, Router::new(), who, place).await;
+        assert!(places.by_user.lock().unwrap().is_empty());
+        let mut answer = Vec::new();
+        // The rest of the header is unread, so the end may be a reset.
+        while reader.read_buf(&mut answer).await.is_ok_and(|octets| octets > 0) {}
+        let answer = String::from_utf8(answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
+        drop(endless.await);
+    }
 }

@@ -72,9 +72,9 @@ fn a_private_key_with_a_wrong_octet_is_refused_or_the_same_key() {
     let pkcs1 = file().keys["rsa1024"].private_pem.clone().unwrap();
     let (pkcs8, der) = (key.to_pkcs8_pem().unwrap(), key.to_pkcs8_der().unwrap());
     for whole in [pkcs1.as_bytes(), pkcs8.as_bytes(), &der] {
-        for at in 0..whole.len() {
+        for (at, bit) in (0..whole.len()).flat_map(|at| [0x01, 0x10, 0x80].map(|bit| (at, bit))) {
             let mut damaged = whole.to_vec();
-            damaged[at] ^= 1;
+            damaged[at] ^= bit;
             match KeyFile::parse(&damaged) {
                 Ok(KeyFile::Rsa(back)) => {
                     assert_eq!(back.to_pkcs8_der().unwrap(), der, "octet {at}")
