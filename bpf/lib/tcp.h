@@ -69,7 +69,7 @@ static __always_inline __u32 flow_place(__u64 hash)
 }
 
 /* Notes a segment. Returns whether some of it had been sent before. This is a hint, as flows may push each
- * other out.
+ * other out. A segment with SYN pushes no other flow out: anybody can have a listening socket send one.
  */
 static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u32 span)
 {
@@ -81,7 +81,7 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 	bool is_secret;
 	bool again;
 
-	if (!known)
+	if (!known || (tcp->flags & TCP_SYN && known->flow && known->flow != flow))
 		return false;
 	/* The sender of a SYN knows the acknowledgement that answers the SYN. */
 	is_secret = (tcp->flags & (TCP_SYN | TCP_ACK)) == TCP_ACK;

@@ -2,7 +2,7 @@
 
 mod keys;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv6Addr;
 
 use moorline_cga::{
@@ -36,7 +36,12 @@ struct Prefixes {
     present: VecDeque<[u8; 8]>,
     given: u16,
     addresses: Vec<Locator>,
+    /// Those among `addresses` that lead nowhere.
+    misleading: BTreeSet<Locator>,
 }
+
+/// Number of prefixes that a stranger advertises on a link.
+const FALSE_PREFIXES: usize = 40;
 
 /// Addresses that have come or gone, with their uplinks.
 pub(crate) type Changed = Vec<(usize, Locator)>;
@@ -66,9 +71,10 @@ impl AddressBook {
         book
     }
 
-    /// The newest address of an uplink, if it has one.
+    /// The newest address of an uplink, if it has one. No address that leads nowhere counts.
     pub(crate) fn newest(&self, uplink: usize) -> Option<Locator> {
-        self.uplinks.get(uplink)?.addresses.last().copied()
+        let all = self.uplinks.get(uplink)?;
+        all.addresses.iter().rfind(|one| !all.misleading.contains(one)).copied()
     }
 
     /// All addresses with their uplinks.
@@ -103,6 +109,15 @@ impl AddressBook {
         }
     }
 
+    /// Adds [`FALSE_PREFIXES`] that lead nowhere to an uplink. Returns the addresses that the host makes.
+    pub(crate) fn add_false_prefixes(&mut self, uplink: usize) -> Changed {
+        let added: Changed = (0..FALSE_PREFIXES).flat_map(|_| self.add_prefix(uplink)).collect();
+        if let Some(of_uplink) = self.uplinks.get_mut(uplink) {
+            of_uplink.misleading.extend(added.iter().map(|(_, locator)| *locator));
+        }
+        added
+    }
+
     /// Removes the oldest prefix of an uplink. Returns the addresses that go with it.
     pub(crate) fn withdraw_prefix(&mut self, uplink: usize) -> Changed {
         let Some(of_uplink) = self.uplinks.get_mut(uplink) else { return Vec::new() };
@@ -130,7 +145,11 @@ impl AddressBook {
     pub(crate) fn proof(&self) -> LocalProof {
         let newest_first =
             |uplink: &Prefixes| -> Vec<_> { uplink.addresses.iter().rev().copied().collect() };
-        let present = self.uplinks.iter().flat_map(newest_first).collect();
+        let mut present: Vec<_> = self.uplinks.iter().flat_map(newest_first).collect();
+        // As the planner has it: the oldest address of each uplink comes before others.
+        let is_misleading =
+            |one: &Locator| self.uplinks.iter().any(|all| all.misleading.contains(one));
+        present.sort_by_key(is_misleading);
         let addresses = LocalAddresses {
             present,
             sets: self.sets.clone(),

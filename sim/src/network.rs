@@ -54,6 +54,8 @@ struct Address {
     port: Port,
     /// Whether the prefix of the address has not been withdrawn.
     has_prefix: bool,
+    /// Whether packets from and to the address are lost.
+    is_false: bool,
 }
 
 impl PortState {
@@ -97,7 +99,12 @@ impl Network {
 
     /// Adds an address of a host.
     pub(crate) fn add_address(&mut self, port: Port, address: Locator) {
-        self.addresses.insert(address.0, Address { port, has_prefix: true });
+        self.addresses.insert(address.0, Address { port, has_prefix: true, is_false: false });
+    }
+
+    /// Adds an address of a host under a prefix that leads nowhere.
+    pub(crate) fn add_false_address(&mut self, port: Port, address: Locator) {
+        self.addresses.insert(address.0, Address { port, has_prefix: true, is_false: true });
     }
 
     /// Withdraws the prefix of an address.
@@ -111,7 +118,7 @@ impl Network {
 
     /// Adds an address for sessions to an uplink.
     pub(crate) fn add_guest(&mut self, port: Port, address: Ipv6Addr) {
-        self.guests.insert(address, Address { port, has_prefix: true });
+        self.guests.insert(address, Address { port, has_prefix: true, is_false: false });
     }
 
     /// Removes an address for sessions.
@@ -274,6 +281,7 @@ impl Network {
             return false;
         };
         self.is_usable(from)
+            && ![from, to].iter().any(|end| self.find(*end).is_some_and(|one| one.is_false))
             && !sender.is_cut_out
             && self.receives(to, now)
             && !self.cut_paths.contains(&(source, destination))
@@ -420,6 +428,7 @@ impl Network {
             }
             What::PrefixAdded { .. }
             | What::PrefixWithdrawn { .. }
+            | What::Misled { .. }
             | What::Kill { .. }
             | What::Restart { .. }
             | What::Reboot { .. }

@@ -367,6 +367,12 @@ pub enum What {
         /// The uplink.
         uplink: Port,
     },
+    /// A stranger on the link of an uplink advertises 40 prefixes that lead nowhere. The host makes an address under each,
+    /// and tells its peers.
+    Misled {
+        /// The uplink.
+        uplink: Port,
+    },
     /// The oldest prefix of an uplink is gone for good, with its addresses. The host tells its peers.
     PrefixWithdrawn {
         /// The uplink.

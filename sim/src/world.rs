@@ -251,6 +251,8 @@ impl<'a> World<'a> {
         // The network handles all other changes.
         if let What::PrefixAdded { uplink } = what {
             self.on_prefix_added(uplink);
+        } else if let What::Misled { uplink } = what {
+            self.on_misled(uplink);
         } else if let What::PrefixWithdrawn { uplink } = what {
             self.on_prefix_withdrawn(uplink);
         } else if let What::Kill { host } | What::Restart { host } | What::Reboot { host } = what {
@@ -273,6 +275,16 @@ impl<'a> World<'a> {
             self.rules.on_address(port.host, address);
             self.log.note(self.now, port.host, || format!("{port}: {address} comes"));
         }
+        self.rules.on_proof(port.host, &node.addresses.proof());
+    }
+
+    fn on_misled(&mut self, port: Port) {
+        let Some(node) = self.nodes.get_mut(port.host) else { return };
+        for (uplink, address) in node.addresses.add_false_prefixes(port.uplink) {
+            self.network.add_false_address(Port { uplink, ..port }, address);
+            self.rules.on_address(port.host, address);
+        }
+        self.log.note(self.now, port.host, || format!("{port}: addresses that lead nowhere come"));
         self.rules.on_proof(port.host, &node.addresses.proof());
     }
 

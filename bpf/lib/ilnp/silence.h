@@ -91,17 +91,14 @@ static __always_inline bool awaits_datagrams(const struct ilnp_live *live)
 }
 
 /* Notes a TCP segment that leaves. Returns whether it calls for an acknowledgement. Anybody can have a listening
- * socket send a segment with SYN, which the correspondent does not acknowledge. So such a segment calls for none, and
- * does not push another flow out.
+ * socket send a segment with SYN, which the correspondent does not acknowledge. So such a segment calls for none.
  */
 static __always_inline bool calls_for_acknowledgement(const struct tcp *tcp, __u32 span, __u64 hash)
 {
-	bool is_syn = tcp->flags & TCP_SYN;
-
-	if (!span || (is_syn && !segment_has(flow_place(hash), flow_number(hash))))
+	if (!span)
 		return false;
 	segment_note(hash, tcp, span);
-	return !is_syn;
+	return !(tcp->flags & TCP_SYN);
 }
 
 /* Begins the wait for proof, if an answer to the packet can be told from packets of others. A TCP segment takes

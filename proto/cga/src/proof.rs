@@ -258,9 +258,12 @@ impl Announcement {
 }
 
 /// Locators of an announcement and the ULID. If the list contains the ULID, it comes first, otherwise last.
-/// So its place tells whether the peer has learned it.
+/// So its place tells whether the peer has learned it. The members of the set come before signed locators: the set is of
+/// the prefixes that were there when it was made, and any node on a link can advertise others later (decision 216).
 fn locators_of(ulid: Ulid, told: Option<&Announcement>) -> Locators {
     let entries = told.map_or(&[][..], |told| &told.list.entries);
+    let mut entries: Vec<_> = entries.iter().collect();
+    entries.sort_by_key(|entry| entry.method != VerificationMethod::HBA);
     let mut locators: Vec<_> = entries.iter().map(|entry| entry.locator).collect();
     match locators.iter().position(|locator| *locator == ulid.as_locator()) {
         Some(at) => locators[..=at].rotate_right(1),

@@ -26,6 +26,8 @@ pub struct Node {
     pub nids: BTreeSet<Nid>,
     /// Locators of the node, each with the interface of its packets.
     pub uplinks: BTreeMap<L64, u32>,
+    /// The same locators: first the oldest one of each uplink, then the second oldest ones, and so on.
+    pub order: Vec<L64>,
 }
 
 impl Node {
@@ -83,12 +85,14 @@ pub(crate) struct Seen<'a> {
     pub routes: &'a LocalRoutes,
     /// Interfaces of uplinks that carry nothing.
     pub failing: &'a BTreeSet<u32>,
-    /// The uplinks of the locators until now.
-    pub before: &'a BTreeMap<L64, u32>,
+    /// The locators until now.
+    pub before: &'a Node,
 }
 
 /// Makes a locator of each prefix of an uplink that works, and an identifier of each interface identifier of its
 /// addresses, however the interface identifier was made.
+///
+/// The locators come by turns of their uplinks, of each uplink the oldest first.
 ///
 /// Locators whose addresses are for new traffic have the same preference, unless a rule prefers or avoids one; of
 /// several rules the narrowest counts. So sessions stay where they began. Deprecated locators, and locators of links
@@ -96,6 +100,7 @@ pub(crate) struct Seen<'a> {
 //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
+    let mut order = seen.before.order.clone();
     for uplink in Node::places(seen.view) {
         for own in uplink.addresses.iter().filter(|own| is_of_node(own)) {
             let Ilv { l64, .. } = Ilv::of(own.address);
@@ -112,20 +117,40 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
             };
             // Any node on a link can advertise a prefix of another link.
             let rank = |(locator, ifindex): (LocalLocator, u32)| {
-                (locator.preference, seen.before.get(&l64) != Some(&ifindex))
+                (locator.preference, seen.before.uplinks.get(&l64) != Some(&ifindex))
             };
+            if !order.contains(&l64) {
+                order.push(l64);
+            }
             let best = found.entry(l64).or_insert((locator, uplink.ifindex));
             if rank((locator, uplink.ifindex)) < rank(*best) {
                 *best = (locator, uplink.ifindex);
             }
         }
     }
-    let uplinks = found.iter().map(|(l64, (_, ifindex))| (*l64, *ifindex)).collect();
-    let locators = found.into_values().map(|(locator, _)| locator).collect();
+    let uplinks: BTreeMap<_, _> =
+        found.iter().map(|(l64, (_, ifindex))| (*l64, *ifindex)).collect();
+    let order = by_turns(order, &uplinks);
+    let locators = order.iter().filter_map(|l64| Some(found.get(l64)?.0)).collect();
     let nids = nids(seen.view, seen.known);
     let state =
         LocalState { nids: nids.iter().copied().collect(), locators, routes: seen.routes.clone() };
-    (Node { nids, uplinks }, state)
+    (Node { nids, uplinks, order }, state)
+}
+
+/// Orders the locators of all uplinks by turns: the first one of each uplink, the second one of each, and so on. Any node on
+/// a link can advertise prefixes, and peers keep a limited number of locators (decision 216).
+fn by_turns(mut all: Vec<L64>, uplinks: &BTreeMap<L64, u32>) -> Vec<L64> {
+    let mut counts = BTreeMap::<u32, usize>::new();
+    all.retain(|l64| uplinks.contains_key(l64));
+    let turns = all.iter().filter_map(|l64| {
+        let count = counts.entry(*uplinks.get(l64)?).or_default();
+        *count += 1;
+        Some((*l64, *count))
+    });
+    let turns: BTreeMap<_, _> = turns.collect();
+    all.sort_by_key(|l64| turns.get(l64).copied());
+    all
 }
 
 /// Whether an address gives an identifier and a locator. The kernel has to have found it unique on its link. If its

@@ -147,7 +147,10 @@ impl Machine {
         };
         let sequence = session.numbers().then_some(session.sent);
         let message = update.emit(wire.local.address(), wire.remote.address());
-        self.send_of(id, wire, &message, sequence, now);
+        if !self.send_of(id, wire, &message, sequence, now) {
+            // An Echo Request has fewer octets, and its answer shows as much (decision 192).
+            self.ask_at(id, (local, remote), now);
+        }
     }
 
     /// The locators that the `nth` Locator Update with news goes by. The correspondent may have moved as well, so
@@ -164,7 +167,8 @@ impl Machine {
             return turns.get(later % turns.len()).copied().unwrap_or(session.wire);
         }
         let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
-        remotes.sort_by_key(|l64| *l64 != session.wire.1);
+        remotes.sort_by_key(|l64| (*l64 != session.wire.1, !session.is_proven(*l64)));
+        remotes.truncate(MAX_TRIED_PAIRS);
         let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
         let to = pair.remote.at(remote);
         (self.source_of_update((session.wire.0, to), nth, remotes.len()), remote)
@@ -264,7 +268,7 @@ impl Machine {
 /// Number of Locator Updates with news that go by the locators in use and by the best ones, before all pairs take
 /// turns.
 fn first_updates(session: &Session) -> usize {
-    2 * session.remote.len()
+    2 * session.remote.len().min(MAX_TRIED_PAIRS)
 }
 
 /// Largest number of noted pairs: as many as a question goes by in its first round.

@@ -4,12 +4,11 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use moorline_types::{DropReason, IlvPair, Instant, L64, SessionId};
-use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::advertisement::{Advertisement, Question};
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS};
+use crate::consts::{MAX_REMOTE_LOCATORS, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS};
 use crate::event::Event;
 use crate::machine::Machine;
 use crate::received::Received;
@@ -23,7 +22,7 @@ impl Machine {
     /// [`PACED_INTERVAL`](crate::consts::PACED_INTERVAL). Sessions that have moved come first, then those that were used last.
     pub fn handle_local(&mut self, state: &LocalState, now: Instant) {
         self.nids = state.nids.iter().copied().filter(|nid| !nid.is_group()).collect();
-        let locators = told(&state.locators);
+        let locators = self.told(&state.locators);
         let is_rerouted = self.routes != state.routes;
         if locators == self.locators && !is_rerouted {
             return;
@@ -39,6 +38,20 @@ impl Machine {
         }
         let told: BTreeSet<_> = told.into_iter().map(|(l64, _)| l64).collect();
         self.tell_sessions(&told, is_news, now);
+    }
+
+    /// The locators that correspondents are told, the best first. If there are more than a correspondent keeps, those at
+    /// which a correspondent has reached this host stay, then preferred ones, then those that the host names first: any
+    /// node on a link can advertise prefixes.
+    fn told(&mut self, all: &[LocalLocator]) -> Vec<LocalLocator> {
+        let mut seen = BTreeSet::new();
+        let is_new = |one: &&LocalLocator| one.l64.is_global_unicast() && seen.insert(one.l64);
+        let mut locators: Vec<_> = all.iter().filter(is_new).copied().collect();
+        locators.sort_by_key(|one| (!self.heard.contains(&one.l64), one.preference));
+        locators.truncate(MAX_REMOTE_LOCATORS);
+        locators.sort_by_key(|one| one.preference);
+        self.heard.retain(|heard| locators.iter().any(|one| one.l64 == *heard));
+        locators
     }
 
     /// Has all sessions follow our locators and routes. `is_news`: the correspondents have to be told the locators.
@@ -285,19 +298,6 @@ impl Machine {
         self.schedule(id);
         Ok(())
     }
-}
-
-/// The locators that correspondents are told, the best first.
-fn told(all: &[LocalLocator]) -> Vec<LocalLocator> {
-    let mut locators: Vec<LocalLocator> = Vec::new();
-    for locator in all.iter().filter(|locator| locator.l64.is_global_unicast()) {
-        let is_new = locators.iter().all(|known| known.l64 != locator.l64);
-        if is_new && locators.len() < MAX_SENT_LOCATORS {
-            locators.push(*locator);
-        }
-    }
-    locators.sort_by_key(|locator| locator.preference);
-    locators
 }
 
 impl Session {

@@ -37,8 +37,10 @@ pub struct Machine {
     pub(crate) config: Config,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) nids: BTreeSet<Nid>,
-    /// Our locators, by preference.
+    /// Our locators, by preference. Of equal ones those in `heard` come first, then those that the host names first.
     pub(crate) locators: Vec<LocalLocator>,
+    /// Our locators at which a message with the nonce of a correspondent has come in. Each is one of `locators`.
+    pub(crate) heard: Vec<L64>,
     pub(crate) routes: LocalRoutes,
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
@@ -101,6 +103,7 @@ impl Machine {
             rng,
             nids: BTreeSet::new(),
             locators: Vec::new(),
+            heard: Vec::new(),
             routes: LocalRoutes::default(),
             proposals: BTreeMap::new(),
             proposal_places: Places::new(MAX_PROPOSALS, key),
@@ -337,7 +340,7 @@ impl Machine {
     }
 
     /// Sends a message of a session, with its nonce and this number. If the destination is a locator without proof and
-    /// the session has no credit for the message, it sends nothing (decision 192).
+    /// the session has no credit for the message, it sends nothing (decision 192). Returns whether it has sent the message.
     pub(crate) fn send_of(
         &mut self,
         id: SessionId,
@@ -345,17 +348,19 @@ impl Machine {
         message: &[u8],
         number: Option<u32>,
         now: Instant,
-    ) {
-        let Some(session) = self.ilcc.get(id) else { return };
+    ) -> bool {
+        let Some(session) = self.ilcc.get(id) else { return false };
         let Some(transmit) = self.packet(pair, message, Some((session.send_nonce, number))) else {
-            return;
+            return false;
         };
-        let Some(session) = self.ilcc.get_mut(id) else { return };
-        if session.may_send(pair.remote.l64, transmit.packet.len(), now) {
+        let Some(session) = self.ilcc.get_mut(id) else { return false };
+        let may_send = session.may_send(pair.remote.l64, transmit.packet.len(), now);
+        if may_send {
             self.transmits.push_back(transmit);
         } else {
             self.drop_counted(DropReason::RateLimited);
         }
+        may_send
     }
 
     fn packet(

@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_types::{IlvPair, Instant, L64, SessionId};
+use moorline_types::{Depths, IlvPair, Instant, L64, SessionId};
 
 use crate::advertisement::{Advertisement, Question};
 use crate::consts::{
@@ -230,9 +230,24 @@ impl Machine {
             (own, to) != session.wire && !self.leads_elsewhere(own, pair.remote.at(to))
         });
         let mut others: Vec<_> = others.collect();
+        let depths = self.depths(session);
         // RFC 5534 s4.3: what has failed may be anything that the pair in use shares with another pair.
-        others.sort_by_key(|&(own, to)| (own == local || to == remote, own == local));
+        others.sort_by_key(|&(own, to)| {
+            let is_shared = own == local || to == remote;
+            let [own_depth, to_depth] = [depths[0].of(own), depths[1].of(to)];
+            (own_depth.max(to_depth), is_shared, own == local, own_depth + to_depth)
+        });
         others
+    }
+
+    /// The depths of our locators and the correspondent's.
+    fn depths(&self, session: &Session) -> [Depths<L64>; 2] {
+        let own = self.locators.iter().map(|one| one.l64);
+        let to = session.remote.iter().map(|one| one.l64);
+        [
+            Depths::new(own, session.wire.0, |one| self.heard.contains(&one)),
+            Depths::new(to, session.wire.1, |one| session.is_proven(one)),
+        ]
     }
 
     /// Handles the acknowledgement of a question, which has come by this pair of locators. Returns whether the

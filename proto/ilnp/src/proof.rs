@@ -104,10 +104,15 @@ impl Session {
 }
 
 impl Machine {
-    /// Adds a message of the correspondent to the credit of its session, if the session needs one.
+    /// Notes a message with the nonce of the correspondent: it has reached our locator, and adds to the credit of its
+    /// session, if the session needs one.
     pub(crate) fn earn(&mut self, id: SessionId, control: &Control<'_>, now: Instant) {
         let octets =
             Ip6::read(control.packet).map_or(0, |ip6| IP6_LEN + usize::from(ip6.payload_len));
+        let local = control.pair.local.l64;
+        if self.has_locator(local) && !self.heard.contains(&local) {
+            self.heard.push(local);
+        }
         let Some(session) = self.ilcc.get_mut(id) else { return };
         if session.proofs.is_some() || !session.is_proven(control.pair.remote.l64) {
             session.proofs.get_or_insert_with(|| Box::new(Proofs::new(now))).earn(octets);

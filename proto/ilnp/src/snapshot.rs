@@ -1,9 +1,10 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::ops::Range;
+use core::time::Duration;
 
 use moorline_datapath::ilnp::ChecksumMode;
-use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, Rtt, SessionId};
 use moorline_wire::ilnp::AdmissionFlags;
 use serde::de::{Deserialize, Deserializer, IgnoredAny};
 
@@ -47,6 +48,10 @@ pub struct SessionSnapshot {
     /// Name of the cause of the last move. Earlier versions did not store this, and later ones may know other causes.
     #[serde(default)]
     pub moved: Option<String>,
+    /// Round-trip time to the correspondent, microseconds; `None`: not known, or an earlier version did not store it. If the
+    /// first Locator Update of a run has to be repeated, its answer gives no measurement (RFC 6298 s3).
+    #[serde(default)]
+    pub rtt: Option<u32>,
 }
 
 /// Reads a value; `None` if this version does not know it. The other sessions of the file are of use nonetheless.
@@ -97,6 +102,7 @@ impl Machine {
                 taken: session.taken,
                 sent: session.sent,
                 moved: session.moved.map(|cause| cause.as_str().into()),
+                rtt: session.rtt.known().and_then(|rtt| u32::try_from(rtt.as_micros()).ok()),
             })
         })
     }
@@ -120,6 +126,9 @@ impl Machine {
         let why = snapshot.why.unwrap_or(if agreed { Why::PeerProposed } else { Why::Open });
         let (send_nonce, received) = snapshot.nonces;
         let accepted = (send_nonce, self.validators.latest());
+        let mut rtt = Rtt::default();
+        let measured = snapshot.rtt.map(|micros| Duration::from_micros(micros.into()));
+        measured.into_iter().for_each(|measured| rtt.observe(measured));
         let session = Session {
             peer,
             agreed,
@@ -132,6 +141,7 @@ impl Machine {
             sent: snapshot.sent.wrapping_add(UNWRITTEN),
             moved: snapshot.moved.as_deref().and_then(MoveCause::named),
             owes_update: true,
+            rtt,
             ..Session::new(pair, why, accepted, checksum, now)
         };
         let class = if snapshot.is_guest { Class::Guest } else { Class::Proven };

@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec::Vec;
 use core::time::Duration;
 use moorline_types::{DropReason, Instant, Locator, LocatorPair, Locators};
 
@@ -16,6 +17,7 @@ mod broken;
 mod checks;
 mod compare;
 mod follow;
+mod heard;
 mod home;
 mod keepalives;
 mod outputs;
@@ -268,6 +270,7 @@ impl Machine {
         self.set_current(current);
         self.keep_standby(standby);
         self.ulids = ulids.and_then(|ulids| self.places_of(ulids));
+        self.refresh_heard();
         let has_new_ranks = *self.ranks() != *ranks;
         let old_unrouted = self.unrouted().to_vec();
         let has_other_routes = *old_unrouted != *unrouted;
@@ -373,6 +376,8 @@ struct Extra {
     avoided: Box<[LocatorPair]>,
     /// Pairs whose packets do not leave by the uplink of their source.
     unrouted: Box<[LocatorPair]>,
+    /// Locators of both sides that are known to work. Empty unless there are many locators.
+    heard: Vec<Locator>,
     /// The pair on which this host keeps payload while the pair works.
     pin: Option<LocatorPair>,
     /// State after the peer's kernel has refused payload.

@@ -1,7 +1,7 @@
 //! The order in which pairs are probed (RFC 5534 s4.3).
 
 use alloc::vec::Vec;
-use moorline_types::{Locator, LocatorPair};
+use moorline_types::{Depths, FEW_LOCATORS, Locator, LocatorPair};
 
 use crate::config::MAX_LOCATORS;
 use crate::random::Random;
@@ -29,6 +29,40 @@ pub(crate) struct Sets<'a> {
     pub(crate) avoided: &'a [LocatorPair],
     /// Pairs that this host does not try.
     pub(crate) unrouted: &'a [LocatorPair],
+    /// Locators of both sides that are known to work, if there are many locators.
+    pub(crate) heard: &'a [Locator],
+}
+
+/// How likely a pair works, if there are many locators: see [`Depths`]. Less is better.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Depth {
+    /// The larger one of the depths of both ends.
+    pub(crate) most: usize,
+    /// Their sum.
+    pub(crate) sum: usize,
+}
+
+/// The depths of pairs.
+pub(crate) struct PairDepths([Depths<Locator>; 2]);
+
+impl PairDepths {
+    /// `current`: the pair that payload takes, or that has failed.
+    pub(crate) fn new(
+        local: &[Locator],
+        peer: &[Locator],
+        current: LocatorPair,
+        heard: &[Locator],
+    ) -> Self {
+        let depths = |all: &[Locator], used| {
+            Depths::new(all.iter().copied(), used, |one| heard.contains(&one))
+        };
+        Self([depths(local, current.local), depths(peer, current.peer)])
+    }
+
+    pub(crate) fn of(&self, pair: LocatorPair) -> Depth {
+        let [local, peer] = [self.0[0].of(pair.local), self.0[1].of(pair.peer)];
+        Depth { most: local.max(peer), sum: local + peer }
+    }
 }
 
 /// Index of a local locator and of a peer locator.
@@ -40,6 +74,9 @@ type Indices = (u8, u8);
 /// path. Both sets are shuffled and walked diagonally, so that two consecutive pairs share an end only if one side has
 /// one locator left. Then come the pairs that share one end, and last the failed pair itself. Then the walk starts
 /// again.
+///
+/// If one side has many locators, pairs of locators that are known to work come first, with the failed pair. The others
+/// follow in the order of the two sets (decision 216).
 ///
 /// Pairs whose peer locator is broken come last. Pairs that this host avoids come before them, and after all others.
 /// Among pairs that share equally many ends with the failed pair, our order decides first, then the peer's preference,
@@ -54,7 +91,7 @@ pub(crate) struct Order {
 
 impl Order {
     pub(crate) fn new(sets: Sets<'_>, failed: LocatorPair, random: &mut Random) -> Self {
-        let Sets { local, peer, ranks, order, avoided, unrouted } = sets;
+        let Sets { local, peer, ranks, order, avoided, unrouted, heard } = sets;
         let (local_others, local_failed) = split(local, failed.local, random);
         let (peer_others, peer_failed) = split(peer, failed.peer, random);
         let mut pairs = Vec::with_capacity(local.len() * peer.len());
@@ -72,14 +109,18 @@ impl Order {
         diagonal(&local_failed, &peer_failed, &mut pairs);
         let is_tried = |pair: LocatorPair| is_usable(pair) && !unrouted.contains(&pair);
         pairs.retain(|&indices| resolve(sets, indices).is_some_and(is_tried));
-        if !(ranks.is_empty() && order.is_empty() && avoided.is_empty()) {
-            pairs.sort_by_key(|&indices| {
+        let is_many = local.len().max(peer.len()) > FEW_LOCATORS;
+        if is_many || !(ranks.is_empty() && order.is_empty() && avoided.is_empty()) {
+            let depths = PairDepths::new(local, peer, failed, heard);
+            pairs.sort_by_cached_key(|&indices| {
                 let rank = ranks.get(usize::from(indices.1)).copied().unwrap_or_default();
                 let pair = resolve(sets, indices);
                 let shared = pair.map_or(0, |pair| pair.shared_ends(failed));
                 let place = order.iter().position(|liked| Some(*liked) == pair);
                 let is_avoided = pair.is_some_and(|pair| avoided.contains(&pair));
-                (rank.is_broken, is_avoided, shared, place.unwrap_or(usize::MAX), rank)
+                let depth = pair.map_or(Depth::default(), |pair| depths.of(pair));
+                let place = place.unwrap_or(usize::MAX);
+                (rank.is_broken, is_avoided, depth.most, shared, place, rank, depth.sum)
             });
         }
         Self { pairs, cursor: 0, within: 0 }

@@ -5,7 +5,8 @@ use core::time::Duration;
 use moorline_cga::LocatorClaim;
 use moorline_types::{DropReason, Locator, Locators, Ulid};
 use moorline_wire::{
-    ErrorCode, LocatorList, LocatorPreference, LocatorPreferences, MessageType, Options,
+    ErrorCode, LocatorEntry, LocatorList, LocatorPreference, LocatorPreferences, MessageType,
+    Options, VerificationMethod,
 };
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,9 @@ pub struct PeerSet {
     pub locators: Locators,
     /// Number of locators in the list. Locator Preferences refer to them.
     pub listed: u8,
+    /// Number of locators at the begin of the list that a signature proves. The others are members of the ULID's HBA set.
+    #[serde(skip)]
+    pub signed: u8,
     /// Generation of the list. `None`: the peer has sent no list.
     pub generation: Option<u32>,
     /// Send Timeout of the peer: the time for which this host owes keepalives (RFC 5534 s5.3).
@@ -94,6 +98,7 @@ impl PeerSet {
         Self {
             locators: (&[ulid.as_locator()]).into(),
             listed: 0,
+            signed: 0,
             generation: None,
             send_timeout: DEFAULT_SEND_TIMEOUT.into(),
             preferences: Preferences::default(),
@@ -119,13 +124,26 @@ impl PeerSet {
         !self.preferences.is_empty() || self.has_lost_ulid
     }
 
+    /// The locators in the order in which they are tried: the members of the HBA set come before signed locators. The set
+    /// is of the prefixes that the peer had first.
+    #[must_use]
+    pub fn oldest_first(&self) -> Locators {
+        let mut locators = self.locators.to_vec();
+        let signed = usize::from(self.signed).min(locators.len());
+        locators.rotate_left(signed);
+        locators.into()
+    }
+
     fn take_list(
         &mut self,
-        generation: u32,
+        list: &LocatorList,
         locators: impl ExactSizeIterator<Item = Locator>,
         ulid: Ulid,
     ) {
-        self.generation = Some(generation);
+        self.generation = Some(list.generation);
+        let is_signed = |entry: &&LocatorEntry| entry.method == VerificationMethod::CGA;
+        let signed = list.entries.iter().take_while(is_signed).count();
+        self.signed = u8::try_from(signed).unwrap_or(u8::MAX);
         self.listed = u8::try_from(locators.len()).unwrap_or(u8::MAX);
         let mut locators: Vec<_> = locators.collect();
         if !locators.contains(&ulid.as_locator()) {
@@ -148,7 +166,7 @@ impl PeerSet {
     /// The set after a repetition of the list. `None`: the locators differ from the verified list of this generation.
     pub(crate) fn confirmed_by(&self, list: &LocatorList, ulid: Ulid) -> Option<Self> {
         let mut same = self.clone();
-        same.take_list(list.generation, list.entries.iter().map(|entry| entry.locator), ulid);
+        same.take_list(list, list.entries.iter().map(|entry| entry.locator), ulid);
         (same.locators == self.locators).then_some(same)
     }
 
@@ -220,7 +238,7 @@ impl Machine {
         };
         self.parameters.remember(&verified);
         if let Some(list) = list {
-            peer.take_list(list.generation, verified.locators().iter().copied(), ulid);
+            peer.take_list(list, verified.locators().iter().copied(), ulid);
             let is_named = list.entries.iter().any(|entry| entry.locator == ulid.as_locator());
             peer.has_lost_ulid = !is_named && came.locators.peer != ulid.as_locator();
         }

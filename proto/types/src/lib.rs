@@ -4,6 +4,7 @@
 extern crate alloc;
 
 mod address;
+mod depths;
 mod drop_reason;
 mod drops;
 mod ilnp;
@@ -18,6 +19,7 @@ mod tag;
 mod time;
 
 pub use address::{Locator, LocatorPair, Ulid, UlidPair};
+pub use depths::{Depths, FEW_LOCATORS};
 pub use drop_reason::DropReason;
 pub use drops::DropCounters;
 pub use ilnp::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};

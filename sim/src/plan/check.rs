@@ -43,6 +43,7 @@ impl Plan {
             | What::RouteAdded { uplink }
             | What::PrefixAdded { uplink }
             | What::PrefixWithdrawn { uplink }
+            | What::Misled { uplink }
             | What::Filter { uplink, .. }
             | What::FilterEnd { uplink }
             | What::Loss { uplink, .. }

@@ -99,6 +99,7 @@ impl fmt::Display for What {
                 write!(f, "cut the way from ISP {} to ISP {}", isp + 1, to_isp + 1)
             }
             Self::PrefixAdded { uplink } => write!(f, "another prefix on {uplink}"),
+            Self::Misled { uplink } => write!(f, "prefixes that lead nowhere on {uplink}"),
             Self::PrefixWithdrawn { uplink } => write!(f, "oldest prefix of {uplink} withdrawn"),
             Self::Heal { uplink } => write!(f, "heal {uplink}"),
             Self::Filter { uplink, direction: Direction::Both } => {

@@ -10,6 +10,7 @@
 mod attack;
 mod foreign;
 mod host;
+mod misled;
 mod outages;
 mod plan;
 mod pretended;

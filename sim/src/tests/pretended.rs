@@ -6,9 +6,9 @@ use super::adaptive::{plan, sound};
 use crate::plan::{Attack, Change, Kind, Pace, Plan, What, Workload};
 use crate::{Outcome, run};
 
-const CUT: Duration = Duration::from_secs(20);
-const RTT: Duration = Duration::from_millis(20);
-const PACE: Pace = Pace { octets: 200, interval: Duration::from_millis(20) };
+pub(super) const CUT: Duration = Duration::from_secs(20);
+pub(super) const RTT: Duration = Duration::from_millis(20);
+pub(super) const PACE: Pace = Pace { octets: 200, interval: Duration::from_millis(20) };
 /// 50 and 2,000 packets a second.
 const INTERVALS: [Duration; 2] = [Duration::from_millis(20), Duration::from_micros(500)];
 
@@ -17,7 +17,7 @@ fn dead_pair(kind: Kind, at: Duration) -> Plan {
     dead_pair_of(kind, RTT, at)
 }
 
-fn dead_pair_of(kind: Kind, rtt: Duration, at: Duration) -> Plan {
+pub(super) fn dead_pair_of(kind: Kind, rtt: Duration, at: Duration) -> Plan {
     let mut plan = plan(kind, rtt);
     let Workload { from, to, .. } = plan.workloads[0];
     for (uplink, to_uplink) in [(from, to), (to, from)] {
@@ -36,7 +36,7 @@ fn with_attacker(plan: &Plan, interval: Duration, knows_ports: bool) -> Plan {
 }
 
 /// Time from the failure to the next payload that arrives.
-fn late(seed: u64, plan: &Plan) -> Duration {
+pub(super) fn late(seed: u64, plan: &Plan) -> Duration {
     late_of(&sound(seed, plan), plan)
 }
 

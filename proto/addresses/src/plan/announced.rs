@@ -1,27 +1,32 @@
 //! The addresses that peers are told.
 
 use super::*;
+use crate::group::Kind;
 
 impl Planner {
     /// The addresses that peers may be told: our addresses in use, and the addresses on interfaces where we make none
-    /// or can make none. Addresses for new traffic come first.
+    /// or can make none. Addresses for new traffic come first, by turns of the interfaces, of each interface the oldest
+    /// first. Any node on a link can advertise prefixes, and a message has room for a limited number of addresses.
     #[must_use]
     pub fn announced(&self, view: &HostView) -> LocalAddresses {
-        let (mut present, mut deprecated) = (Vec::new(), Vec::new());
+        let mut found: Vec<(bool, usize, Locator)> = Vec::new();
         for interface in ranked(view) {
-            for own in interface.addresses.iter().filter(|own| own.flags.is_usable()) {
+            let mut turns = [0; 2];
+            for own in self.oldest_first(interface) {
                 let address = Locator(own.address);
-                let is_taken = present.contains(&address) || deprecated.contains(&address);
-                match self.member(own.address) {
-                    _ if is_taken => {}
-                    Some(member) if own.preferred && !member.is_former => present.push(address),
-                    Some(_) => deprecated.push(address),
-                    None if self.is_announced_as_it_is(interface, own) => present.push(address),
-                    None => {}
-                }
+                let is_current = match self.member(own.address) {
+                    _ if found.iter().any(|(.., known)| *known == address) => continue,
+                    Some(member) => own.preferred && !member.is_former,
+                    None if self.is_announced_as_it_is(interface, own) => true,
+                    None => continue,
+                };
+                let turn = &mut turns[usize::from(is_current)];
+                found.push((!is_current, *turn, address));
+                *turn += 1;
             }
         }
-        present.append(&mut deprecated);
+        found.sort_by_key(|&(is_last, turn, _)| (is_last, turn));
+        let present = found.into_iter().map(|(.., address)| address).collect();
         let sets = |group: &Group| group.sets.iter().map(|one| one.set.clone()).collect::<Vec<_>>();
         let temporary = self.groups.iter().filter(|group| group.rule.temporary);
         LocalAddresses {
@@ -32,6 +37,30 @@ impl Planner {
                 .flat_map(|group| &group.sets)
                 .flat_map(|one| one.set.locators().iter().map(|locator| (*locator, one.added)))
                 .collect(),
+        }
+    }
+
+    /// The addresses of an interface that can be used, in the order in which this run has seen them first. Members of a set
+    /// come before CGAs: a set is of the prefixes that were there first, and never gets another one.
+    fn oldest_first<'a>(&self, interface: &'a Uplink) -> Vec<&'a UplinkAddress> {
+        let usable = interface.addresses.iter().filter(|own| own.flags.is_usable());
+        let mut all: Vec<_> = usable.collect();
+        all.sort_by_cached_key(|own| {
+            let is_later = self.member(own.address).is_some_and(|one| one.kind == Kind::Cga);
+            let age = self.ages.iter().position(|known| *known == own.address);
+            (is_later, age.unwrap_or(usize::MAX))
+        });
+        all
+    }
+
+    /// Notes the addresses of all interfaces.
+    pub(super) fn note_ages(&mut self, interfaces: &[&Uplink]) {
+        let there = || interfaces.iter().flat_map(|one| &one.addresses).map(|own| own.address);
+        self.ages.retain(|known| there().any(|address| address == *known));
+        for address in there() {
+            if !self.ages.contains(&address) {
+                self.ages.push(address);
+            }
         }
     }
 

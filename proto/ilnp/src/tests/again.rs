@@ -11,7 +11,7 @@ use crate::{Cause, Config, Event, LocalLocator, Machine, MoveCause, SessionSnaps
 const ELSEWHERE: u64 = 0x2001_0db8_00aa_0000;
 
 /// Replaces the first machine by one that restores its sessions.
-fn again(duo: &mut Duo) {
+pub(super) fn again(duo: &mut Duo) {
     let snapshots: Vec<_> = duo.machines[0].snapshot().collect();
     let mut machine = Machine::new(Config::default(), [77; 32], duo.now);
     for snapshot in snapshots {

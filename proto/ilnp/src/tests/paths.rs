@@ -7,6 +7,7 @@ use std::vec::Vec;
 use moorline_datapath::ilnp::{Report, SILENCE, USED_INTERVAL};
 use moorline_types::{Ilv, L64};
 
+use super::again::again;
 use super::duo::{Duo, is_question};
 use super::ilv;
 use crate::consts::{
@@ -473,6 +474,27 @@ fn a_session_that_falls_silent_uses_another_path_within_two_seconds() {
             "{:?}",
             net.duo.now.since(since)
         );
+    }
+}
+
+/// The first Locator Update of the run gets lost, and the answer to the second one may be to either.
+#[test]
+fn a_session_of_a_run_before_uses_another_path_within_two_seconds() {
+    let mut net = quiet_lately();
+    again(&mut net.duo);
+    net.duo.roam(0, &[ilv(0).l64.0, second(0).0]);
+    assert_eq!(net.duo.take(0).len(), 1, "the Locator Update that gets lost");
+    net.run(Duration::from_secs(4));
+    let since = net.duo.now;
+    net.kill(ilv(0).l64);
+    net.run(SILENCE);
+    assert!(!net.works(0));
+    let session = net.duo.entry(0).id;
+    net.duo.report(0, Report::Silent { session });
+    while !net.works(0) {
+        net.run(Duration::from_millis(10));
+        let late = net.duo.now.since(since);
+        assert!(late <= Duration::from_secs(2), "{late:?}");
     }
 }
 

@@ -147,7 +147,8 @@ struct Segment {
 }
 
 impl Segments {
-    /// Notes a segment. True if some of it had been sent before.
+    /// Notes a segment. True if some of it had been sent before. A segment with SYN pushes no other flow out: anybody can
+    /// have a listening socket send one.
     pub(crate) fn note(&mut self, flow: Flow, tcp: &Tcp, span: u32) -> bool {
         let end = tcp.sequence.wrapping_add(span);
         let acknowledged = tcp.sequence;
@@ -156,6 +157,9 @@ impl Segments {
         let expected = if is_known { tcp.sequence } else { tcp.acknowledgement };
         let new = Segment { flow: flow.number(), acknowledged, end, expected };
         let known = self.0.entry(flow.place()).or_insert(Segment { flow: 0, ..new });
+        if tcp.is_syn() && known.flow != 0 && known.flow != new.flow {
+            return false;
+        }
         known.expected = expected;
         if known.flow != new.flow {
             *known = new;

@@ -78,6 +78,8 @@ impl Machine {
             return Err(DropReason::RateLimited);
         }
         monitor.knows_checks = true;
+        self.note_heard(pair);
+        let monitor = self.monitor_mut();
         let is_shown = allowance == Allowance::Shown;
         if pair == current && check.data == CHECK_CURRENT && (is_shown || !monitor.is_seen_shown) {
             (monitor.seen_nonce, monitor.is_seen_shown) = (NonZeroU32::new(check.nonce), is_shown);

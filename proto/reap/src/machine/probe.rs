@@ -84,6 +84,9 @@ impl Machine {
         let is_exploring = probe.state == State::Exploring;
         let settled = if is_exploring { None } else { self.heed_answer(pair, probe, now) };
         let checked = if is_exploring { None } else { self.confirm_check(probe, now) };
+        if let Some(check) = checked {
+            self.note_heard(check.pair);
+        }
         let is_way_back = is_way_back(probe);
         if let Some(check) = checked
             && self.state == State::Operational
@@ -374,6 +377,7 @@ impl Machine {
                 continue;
             };
             self.explore().tell(Event::Answered { pair: sent.pair, rtt: None });
+            self.note_heard(sent.pair);
             if !self.is_candidate(sent.pair) {
                 if verdict == Verdict::Unknown {
                     verdict = Verdict::Outdated;

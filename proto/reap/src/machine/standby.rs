@@ -9,6 +9,7 @@ use super::home::MAX_MISTAKES;
 use super::rounds::RETRY;
 use crate::event::{Cause, Event};
 use crate::monitor::{Round, Wait};
+use crate::order::PairDepths;
 use crate::state::{Input, State};
 
 /// Knowledge about the pairs besides the current one.
@@ -247,14 +248,17 @@ impl Machine {
     }
 
     /// All pairs but the current one, the best first: pairs that are neither broken nor deprecated, then pairs that
-    /// share fewer ends with the current pair, then the peer's preference.
+    /// share fewer ends with the current pair, then the peer's preference. If there are many locators, pairs of locators
+    /// that are known to work come first.
     pub(super) fn others(&self) -> Vec<LocatorPair> {
         let current = self.current();
+        let depths = PairDepths::new(&self.local, &self.peer, current, self.proven());
         let mut pairs: Vec<_> = self.candidates().collect();
         pairs.sort_by_cached_key(|&pair| {
             let rank = self.rank_of(pair);
             let is_bad = (rank.is_broken, self.is_deprecated(pair));
-            (is_bad, pair.shared_ends(current), rank)
+            let depth = depths.of(pair);
+            (is_bad, depth.most, pair.shared_ends(current), rank, depth.sum)
         });
         pairs
     }

@@ -347,6 +347,7 @@ impl Machine {
             order: extra.map_or(&[], |extra| &extra.order),
             avoided: extra.map_or(&[], |extra| &extra.avoided),
             unrouted: extra.map_or(&[], |extra| &extra.unrouted),
+            heard: extra.map_or(&[], |extra| &extra.heard),
         };
         (exploration, sets)
     }

@@ -12,7 +12,7 @@ fn set(site: u16, count: u16) -> Vec<Locator> {
 }
 
 const fn sets<'a>(local: &'a [Locator], peer: &'a [Locator]) -> Sets<'a> {
-    Sets { local, peer, ranks: &[], order: &[], avoided: &[], unrouted: &[] }
+    Sets { local, peer, ranks: &[], order: &[], avoided: &[], unrouted: &[], heard: &[] }
 }
 
 fn walk(local: &[Locator], peer: &[Locator], failed: LocatorPair, seed: u8) -> Vec<LocatorPair> {
@@ -155,4 +155,20 @@ fn pairs_that_are_not_routed_are_not_tried() {
     let mut order = Order::new(sets, pair(0, 0), &mut Random::new([1; 32], 0));
     let walked: Vec<_> = (0..order.len()).filter_map(|_| order.advance(sets)).collect();
     assert_eq!(walked, [pair(1, 1), pair(0, 0)]);
+}
+
+#[test]
+fn with_many_locators_pairs_that_are_known_to_work_come_first() {
+    let (local, peer) = (set(1, 9), set(2, 9));
+    let pair = |l: usize, p: usize| LocatorPair::new(local[l], peer[p]);
+    let (failed, heard) = (pair(3, 3), [local[3], local[7], peer[3], peer[7]]);
+    let sets = Sets { heard: &heard, ..sets(&local, &peer) };
+    let mut order = Order::new(sets, failed, &mut Random::new([5; 32], 0));
+    let walked: Vec<_> = (0..order.len()).filter_map(|_| order.advance(sets)).collect();
+    assert_eq!((walked[0], walked[3], walked.len()), (pair(7, 7), failed, 81));
+    assert!(walked[1..3].contains(&pair(3, 7)) && walked[1..3].contains(&pair(7, 3)));
+    // Then come the first ones of the two lists.
+    let next: BTreeSet<_> = walked[4..9].iter().copied().collect();
+    let firsts = [(0, 0), (0, 3), (0, 7), (3, 0), (7, 0)].map(|(l, p)| pair(l, p));
+    assert_eq!(next, BTreeSet::from(firsts));
 }

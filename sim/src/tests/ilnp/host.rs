@@ -11,7 +11,7 @@ use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::OptionsHeader;
 
 use super::attack::{EVIL, syn_ack};
-use super::plan::{IlnpHost, IlnpOutcome};
+use super::plan::{FALSE_LOCATORS, IlnpHost, IlnpOutcome};
 use super::sockets::{SimSocket, ip6, read, sockets_of};
 use crate::packet::ICMPV6;
 use crate::plain::PlainNode;
@@ -131,9 +131,12 @@ impl SimHost {
         Ilv::new(l64(self.number, locator), nid(self.number))
     }
 
-    /// Tells the machine the locators. The newest one is the preferred one, if any is.
+    /// Tells the machine the locators. The newest one is the preferred one, if any is. One of each uplink comes first.
     pub(crate) fn tell_local(&mut self, now: Instant) {
-        let locators = self.locators.iter().rev().zip(10..).map(|(locator, preference)| {
+        let (misleading, others): (Vec<_>, Vec<_>) =
+            self.locators.iter().partition(|one| FALSE_LOCATORS.contains(one));
+        let all = others.into_iter().rev().chain(misleading);
+        let locators = all.zip(10..).map(|(locator, preference): (&u8, u16)| {
             let preference = if self.prefers_none { 10 } else { preference };
             LocalLocator { preference, ..LocalLocator::new(l64(self.number, *locator)) }
         });

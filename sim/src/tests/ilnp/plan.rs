@@ -104,6 +104,9 @@ pub(super) enum Pretended {
     Syns,
 }
 
+/// Numbers of the locators of a host that lead nowhere.
+pub(super) const FALSE_LOCATORS: std::ops::Range<u8> = 100..140;
+
 /// Kinds of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IlnpChange {
@@ -113,6 +116,11 @@ pub(super) enum IlnpChange {
         host: usize,
         /// Number of the locator.
         locator: u8,
+    },
+    /// The host gets [`FALSE_LOCATORS`] that lead nowhere: a stranger on its link has advertised their prefixes.
+    Mislead {
+        /// The host.
+        host: usize,
     },
     /// The host loses this locator.
     Lose {

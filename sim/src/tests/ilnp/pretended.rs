@@ -9,17 +9,21 @@ use super::{KINDS, plan, run};
 use crate::rng::Rng;
 use crate::tests::first_seed;
 
-const RTTS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(160)];
+pub(super) const RTTS: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(160)];
 /// Packets a second to each address of each host.
 const RATES: [u32; 2] = [50, 2000];
 const PRETENDED: [Pretended; 3] = [Pretended::Echoes, Pretended::Ports, Pretended::Syns];
 /// How a session carries its nonce. Datagrams of a session that has moved have it, segments do not.
-const WAYS: [(NonceMode, bool); 3] =
+pub(super) const WAYS: [(NonceMode, bool); 3] =
     [(NonceMode::Economy, true), (NonceMode::Economy, false), (NonceMode::Always, true)];
 
 /// Both hosts have the same two ISPs. The one in use fails silently after about 10 s. If the hosts prefer none, the
 /// session has not moved until then.
-fn dead_isp(seed: u64, rtt: Duration, (nonce, prefers_none): (NonceMode, bool)) -> IlnpPlan {
+pub(super) fn dead_isp(
+    seed: u64,
+    rtt: Duration,
+    (nonce, prefers_none): (NonceMode, bool),
+) -> IlnpPlan {
     let mut plan = plan(seed, 20);
     plan.delay = rtt / 2;
     plan.hosts = [IlnpHost { prefers_none, nonce, ..plan.hosts[0] }; 2];
@@ -43,7 +47,7 @@ fn played(plan: &IlnpPlan) -> IlnpOutcome {
 }
 
 /// Time from the failure until packets arrive at both ends again.
-fn late(plan: &IlnpPlan) -> Duration {
+pub(super) fn late(plan: &IlnpPlan) -> Duration {
     let at = plan.changes.last().expect("the cut").0;
     let outcome = played(plan);
     let is_over = outcome.pause_at_end < Duration::from_secs(1);

@@ -8,7 +8,9 @@ use super::attack::{
     EVIL, echo_request, guessed_packet, guessed_update, is_locator_update, made_up, namesake, syn,
 };
 use super::host::{DESTINATION_OPTIONS, Received, SimHost, l64, owner};
-use super::plan::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic, Pretended, QUEUE_PERIOD};
+use super::plan::{
+    FALSE_LOCATORS, IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic, Pretended, QUEUE_PERIOD,
+};
 use super::sockets::{SimSocket, number, read, sockets_of};
 use crate::packet::{ICMPV6, TCP, UDP};
 use crate::queue::Queue;
@@ -383,6 +385,12 @@ impl<'a> World<'a> {
             IlnpChange::Gain { host, locator } => {
                 self.hosts[host].locators.retain(|known| *known != locator);
                 self.hosts[host].locators.push(locator);
+                self.hosts[host].tell_local(self.now);
+            }
+            IlnpChange::Mislead { host } => {
+                self.hosts[host].locators.extend(FALSE_LOCATORS);
+                let all = FALSE_LOCATORS.flat_map(|one| [0, 1].map(|from| (from, l64(host, one))));
+                self.cut.extend(all);
                 self.hosts[host].tell_local(self.now);
             }
             IlnpChange::Lose { host, locator } => {

@@ -176,10 +176,9 @@ impl Asks {
 }
 
 /// Notes a TCP segment that leaves. True if it calls for an acknowledgement. Anybody can have a listening socket send a
-/// segment with SYN, which the correspondent does not acknowledge. So such a segment calls for none, and does not push
-/// another flow out.
+/// segment with SYN, which the correspondent does not acknowledge. So such a segment calls for none.
 fn calls_for_acknowledgement(flow: Flow, tcp: &Tcp, span: u32, segments: &mut Segments) -> bool {
-    if span == 0 || (tcp.is_syn() && !segments.has(flow)) {
+    if span == 0 {
         return false;
     }
     segments.note(flow, tcp, span);
