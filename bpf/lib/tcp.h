@@ -69,7 +69,7 @@ static __always_inline __u32 flow_place(__u64 hash)
 }
 
 /* Notes a segment. Returns whether some of it had been sent before. This is a hint, as flows may push each
- * other out. A segment with SYN pushes no other flow out: anybody can have a listening socket send one.
+ * other out. A segment with SYN and ACK pushes no other flow out: anybody can have a listening socket send one.
  */
 static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u32 span)
 {
@@ -78,13 +78,14 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 	__u32 begin = bpf_ntohl(tcp->sequence);
 	__u32 flow = flow_number(hash);
 	__u32 end = begin + span;
+	__u8 opening = tcp->flags & (TCP_SYN | TCP_ACK);
 	bool is_secret;
 	bool again;
 
-	if (!known || (tcp->flags & TCP_SYN && known->flow && known->flow != flow))
+	if (!known || (opening == (TCP_SYN | TCP_ACK) && known->flow && known->flow != flow))
 		return false;
 	/* The sender of a SYN knows the acknowledgement that answers the SYN. */
-	is_secret = (tcp->flags & (TCP_SYN | TCP_ACK)) == TCP_ACK;
+	is_secret = opening == TCP_ACK;
 	known->expected = bpf_ntohl(is_secret ? tcp->acknowledgement : tcp->sequence);
 	if (known->flow != flow) {
 		known->flow = flow;

@@ -147,8 +147,8 @@ struct Segment {
 }
 
 impl Segments {
-    /// Notes a segment. True if some of it had been sent before. A segment with SYN pushes no other flow out: anybody can
-    /// have a listening socket send one.
+    /// Notes a segment. True if some of it had been sent before. A segment with SYN and ACK pushes no other flow out:
+    /// anybody can have a listening socket send one.
     pub(crate) fn note(&mut self, flow: Flow, tcp: &Tcp, span: u32) -> bool {
         let end = tcp.sequence.wrapping_add(span);
         let acknowledged = tcp.sequence;
@@ -157,7 +157,7 @@ impl Segments {
         let expected = if is_known { tcp.sequence } else { tcp.acknowledgement };
         let new = Segment { flow: flow.number(), acknowledged, end, expected };
         let known = self.0.entry(flow.place()).or_insert(Segment { flow: 0, ..new });
-        if tcp.is_syn() && known.flow != 0 && known.flow != new.flow {
+        if tcp.is_syn() && tcp.is_ack() && known.flow != 0 && known.flow != new.flow {
             return false;
         }
         known.expected = expected;
