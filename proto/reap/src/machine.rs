@@ -16,6 +16,7 @@ mod broken;
 mod checks;
 mod compare;
 mod follow;
+mod heard;
 mod home;
 mod keepalives;
 mod outputs;

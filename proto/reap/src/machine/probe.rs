@@ -289,7 +289,7 @@ impl Machine {
 
     /// The pair for the answer: the pair that the peer's probe came by, "as it appeared in the Probe" (RFC 5534
     /// appendix A), in turn with the other pairs, since a pair may work one way only.
-    fn answer_pair(&self, pair: LocatorPair) -> Option<LocatorPair> {
+    pub(super) fn answer_pair(&self, pair: LocatorPair) -> Option<LocatorPair> {
         let last = self.exploration.as_ref().and_then(|e| e.records.last_sent());
         let is_repetition = self.state == State::InboundOk
             && last.is_some_and(|s| s.pair == pair && s.state == State::InboundOk);
