@@ -6,6 +6,7 @@ mod adaptive;
 mod filters;
 mod found;
 mod ilnp;
+mod lossy;
 mod misled;
 mod mixed;
 mod neighbors;

@@ -52,6 +52,8 @@ pub(crate) struct Exploration {
     pub(crate) answers_to_reports: Answers,
     /// Keepalives since the last probe of the peer, or since the exploration began.
     pub(crate) keepalives: u32,
+    /// Repetitions left of the Probe Operational that ended the exploration.
+    pub(crate) repetitions: u8,
     /// Watched payload counts only from this time on.
     pub(crate) watch_since: Instant,
     pub(crate) transmits: VecDeque<Transmit>,
@@ -95,6 +97,7 @@ impl Exploration {
             answers: Default::default(),
             answers_to_reports: Answers::default(),
             keepalives: 0,
+            repetitions: 0,
             watch_since: Instant::ZERO,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -226,21 +229,39 @@ impl Exploration {
     }
 
     /// Arms the retransmission after a probe without a request. If there was no pair to probe, the timer is armed as
-    /// well, so that the first pair that appears need not wait.
+    /// well, so that the first pair that appears need not wait. `is_heard`: the pace stays fast, and
+    /// the backoff begins anew.
     //= rfc5534#4.3-2
-    pub(crate) fn pace(&mut self, config: &Config, has_pair: bool, now: Instant) {
+    pub(crate) fn pace(&mut self, config: &Config, has_pair: bool, is_heard: bool, now: Instant) {
+        if is_heard {
+            self.paced = self.paced.min(INITIAL_PROBES - 1);
+        }
         self.paced = self.paced.saturating_add(1);
         if has_pair {
             self.last_probe = now;
         }
+        if is_heard && !self.is_initial() {
+            self.deadlines.retransmission = Some(now + config.probe_timeout(1));
+            return;
+        }
         let timeout = config.probe_timeout(self.paced);
-        let is_initial = self.paced < INITIAL_PROBES;
+        let is_initial = self.is_initial();
         let wait = if is_initial { timeout } else { self.random.jitter(timeout) };
         self.deadlines.retransmission = Some(now + wait);
         if timeout >= MAX_PROBE_TIMEOUT && !is_initial && !self.is_unreachable {
             self.is_unreachable = true;
             self.tell(Event::Unreachable { probes: self.probes });
         }
+    }
+
+    /// Whether the initial probes are still leaving.
+    pub(crate) const fn is_initial(&self) -> bool {
+        self.paced < INITIAL_PROBES
+    }
+
+    /// When the last probe without a request left.
+    pub(crate) const fn last_probe(&self) -> Instant {
+        self.last_probe
     }
 
     /// Whether so many probes have left that a path that works would have answered.

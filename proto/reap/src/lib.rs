@@ -111,6 +111,10 @@
 //! goes out, the data plane says so, and the machine checks the current pair. Only answers to checks end this question,
 //! and the trial that follows three checks without an answer (decision 190).
 //!
+//! *Repetitions*: no message answers a Probe Operational, so a host that has answered a Probe InboundOk by one repeats
+//! it up to three times, until it hears the peer. In InboundOk the probes of a host that hears its peer keep the initial
+//! pace, and every second one takes the pair of the peer's last probe (decision 214).
+//!
 //! *A last trial* begins shortly before the end of the Send Timeout. If the pair does not answer by then, exploration
 //! begins.
 //!
@@ -132,7 +136,8 @@
 //!
 //! The machine answers each probe that asks for an answer with one probe, up to [`ANSWERS_PER_SECOND`] of each kind. On its own the
 //! machine sends [`INITIAL_PROBES`] at the fast pace when an exploration begins, again when the peer is heard after
-//! silence (at most once per Max Probe Timeout), and again when the host gets new locators. [`MAX_RECORDS`] caps the
+//! silence (at most once per Max Probe Timeout), and again when the host gets new locators. Beyond the RFC the pace stays
+//! fast in InboundOk while the peer is heard. [`MAX_RECORDS`] caps the
 //! records. A machine that does not explore holds only its configuration, seed, pair, candidates and standby path.
 #![no_std]
 #![forbid(unsafe_code)]

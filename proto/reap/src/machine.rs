@@ -24,6 +24,7 @@ mod outputs;
 mod paths;
 mod place;
 mod probe;
+mod proven;
 mod refused;
 mod rounds;
 mod shown;
@@ -270,7 +271,7 @@ impl Machine {
         self.set_current(current);
         self.keep_standby(standby);
         self.ulids = ulids.and_then(|ulids| self.places_of(ulids));
-        self.refresh_heard();
+        self.refresh_proven();
         let has_new_ranks = *self.ranks() != *ranks;
         let old_unrouted = self.unrouted().to_vec();
         let has_other_routes = *old_unrouted != *unrouted;
@@ -377,7 +378,7 @@ struct Extra {
     /// Pairs whose packets do not leave by the uplink of their source.
     unrouted: Box<[LocatorPair]>,
     /// Locators of both sides that are known to work. Empty unless there are many locators.
-    heard: Vec<Locator>,
+    proven: Vec<Locator>,
     /// The pair on which this host keeps payload while the pair works.
     pin: Option<LocatorPair>,
     /// State after the peer's kernel has refused payload.

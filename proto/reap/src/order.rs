@@ -30,7 +30,7 @@ pub(crate) struct Sets<'a> {
     /// Pairs that this host does not try.
     pub(crate) unrouted: &'a [LocatorPair],
     /// Locators of both sides that are known to work, if there are many locators.
-    pub(crate) heard: &'a [Locator],
+    pub(crate) proven: &'a [Locator],
 }
 
 /// How likely a pair works, if there are many locators: see [`Depths`]. Less is better.
@@ -51,10 +51,10 @@ impl PairDepths {
         local: &[Locator],
         peer: &[Locator],
         current: LocatorPair,
-        heard: &[Locator],
+        proven: &[Locator],
     ) -> Self {
         let depths = |all: &[Locator], used| {
-            Depths::new(all.iter().copied(), used, |one| heard.contains(&one))
+            Depths::new(all.iter().copied(), used, |one| proven.contains(&one))
         };
         Self([depths(local, current.local), depths(peer, current.peer)])
     }
@@ -91,7 +91,7 @@ pub(crate) struct Order {
 
 impl Order {
     pub(crate) fn new(sets: Sets<'_>, failed: LocatorPair, random: &mut Random) -> Self {
-        let Sets { local, peer, ranks, order, avoided, unrouted, heard } = sets;
+        let Sets { local, peer, ranks, order, avoided, unrouted, proven } = sets;
         let (local_others, local_failed) = split(local, failed.local, random);
         let (peer_others, peer_failed) = split(peer, failed.peer, random);
         let mut pairs = Vec::with_capacity(local.len() * peer.len());
@@ -111,7 +111,7 @@ impl Order {
         pairs.retain(|&indices| resolve(sets, indices).is_some_and(is_tried));
         let is_many = local.len().max(peer.len()) > FEW_LOCATORS;
         if is_many || !(ranks.is_empty() && order.is_empty() && avoided.is_empty()) {
-            let depths = PairDepths::new(local, peer, failed, heard);
+            let depths = PairDepths::new(local, peer, failed, proven);
             pairs.sort_by_cached_key(|&indices| {
                 let rank = ranks.get(usize::from(indices.1)).copied().unwrap_or_default();
                 let pair = resolve(sets, indices);

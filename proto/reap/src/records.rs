@@ -136,6 +136,12 @@ impl Records {
         self.received.iter().any(|received| received.is_current)
     }
 
+    /// The pair of the last received probe that can be reported, as this host sees the pair.
+    pub(crate) fn last_heard_by(&self) -> Option<LocatorPair> {
+        let last = self.received.iter().find(|one| one.is_current)?.report;
+        Some(LocatorPair::new(last.dst, last.src))
+    }
+
     /// Up to `limit` received probes, for a probe by `pair`. A check by another pair is left out where there is
     /// something else to report, because a host that knows the nonce of the check can vouch for a move (decision 153).
     pub(crate) fn received_reports(&self, limit: usize, pair: LocatorPair) -> Vec<Report> {

@@ -1,6 +1,6 @@
 //! | timer | armed by | disarmed by | when it runs out |
 //! |---|---|---|---|
-//! | `Retransmission` | entering Exploring or InboundOk; each probe sent there | entering Operational | next probe on the next pair (payload that leaves draws others, see [`Machine::handle_send_expired`](crate::Machine::handle_send_expired)) |
+//! | `Retransmission` | entering Exploring or InboundOk; each probe sent there; a Probe InboundOk, for repetitions of the answer (decision 214) | entering Operational | in Operational the answer once more, if `Send` runs; otherwise next probe on the next pair (payload that leaves draws others, see [`Machine::handle_send_expired`](crate::Machine::handle_send_expired)) |
 //! | `Send` | control messages for which the tables of RFC 5534 s6 say START or RESTART | payload, keepalive, Probe Operational, entering Exploring | GOTO Exploring |
 //! | `Keepalive` | Probe Operational or another control message received | payload received (from then on the data plane runs the timer), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
 //! | `Standby` | each round of checks of the standby path | no other pair | the next round is due, or an unanswered check is sent again |

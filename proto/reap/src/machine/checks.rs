@@ -78,7 +78,7 @@ impl Machine {
             return Err(DropReason::RateLimited);
         }
         monitor.knows_checks = true;
-        self.note_heard(pair);
+        self.note_proven(pair);
         let monitor = self.monitor_mut();
         let is_shown = allowance == Allowance::Shown;
         if pair == current && check.data == CHECK_CURRENT && (is_shown || !monitor.is_seen_shown) {

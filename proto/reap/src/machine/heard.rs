@@ -1,49 +1,63 @@
-//! Locators that are known to work (decision 216). Any node on a link can advertise prefixes, so a host may have dozens of
-//! addresses that lead nowhere. The machine tries them last.
+//! Probes and answers on paths that lose packets (decision 214).
+//!
+//! A host in InboundOk hears the peer, and its own probes or the peer's answers get lost. While the host hears the peer, its
+//! probes keep the initial pace, and every second one takes the pair by which the peer's last probe came. The peer may
+//! be in Operational. It then repeats its Probe Operational up to three times, until it hears this host.
 
-use moorline_types::{FEW_LOCATORS, Locator, LocatorPair};
+use moorline_types::Instant;
 
 use super::Machine;
+use crate::event::Cause;
+use crate::state::{Input, State};
 
 impl Machine {
-    /// Locators of both sides that are known to work. Empty unless there are many locators.
-    pub(super) fn proven(&self) -> &[Locator] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.heard)
+    /// The next probe is due (RFC 5534 s6.5), or the next repetition of a Probe Operational.
+    pub(super) fn on_retransmission(&mut self, now: Instant) {
+        if self.state == State::Operational {
+            return self.repeat_answer(now);
+        }
+        if let Some(exploration) = &mut self.exploration
+            && now.since(self.heard) > self.config.send_timeout
+        {
+            exploration.is_heard = false;
+        }
+        let by = self.exploration.as_ref().filter(|one| self.hears_peer() && !one.is_initial());
+        let by = by.and_then(|one| one.records.last_heard_by());
+        let via = by.and_then(|pair| self.answer_pair(pair));
+        self.step(Input::Retransmission, Cause::SendTimeout, via, now);
     }
 
-    /// The peer has shown that packets by this pair arrive.
-    pub(super) fn note_heard(&mut self, pair: LocatorPair) {
-        let is_new = |one: &Locator| !self.proven().contains(one);
-        let is_news = [pair.local, pair.peer].iter().any(is_new);
-        if is_news && self.has_many_locators() && self.has_locators_of(pair) {
-            self.change_extra(|extra| {
-                extra.heard.retain(|one| *one != pair.local && *one != pair.peer);
-                extra.heard.extend([pair.local, pair.peer]);
-            });
+    /// Whether this host is in InboundOk and has heard the peer since its last probe.
+    pub(super) fn hears_peer(&self) -> bool {
+        let last = self.exploration.as_ref().map(|exploration| exploration.last_probe());
+        self.suspects() && self.state == State::InboundOk && last.is_some_and(|at| self.heard >= at)
+    }
+
+    /// A Probe InboundOk came in. Nothing answers the Probe Operational that this host sends now.
+    pub(super) fn await_confirmation(&mut self, now: Instant) {
+        if self.suspects() {
+            let at = now + self.config.probe_timeout(1);
+            let exploration = self.explore();
+            exploration.repetitions = REPETITIONS;
+            exploration.deadlines.retransmission.get_or_insert(at);
         }
     }
 
-    /// The sets have changed. When there are many locators for the first time, the pairs in use until then are known to
-    /// work.
-    pub(super) fn refresh_heard(&mut self) {
-        if !self.has_many_locators() {
-            if !self.proven().is_empty() {
-                self.change_extra(|extra| extra.heard.clear());
-            }
+    /// The Send Timer runs until this host hears the peer.
+    fn repeat_answer(&mut self, now: Instant) {
+        let gap = self.config.probe_timeout(1);
+        let exploration = self.explore();
+        exploration.deadlines.retransmission = None;
+        if exploration.deadlines.send.is_none() || exploration.repetitions == 0 {
             return;
         }
-        let (local, peer) = (self.local.clone(), self.peer.clone());
-        self.change_extra(|extra| {
-            extra.heard.retain(|one| local.contains(one) || peer.contains(one));
-        });
-        let is_verified = self.monitor.as_ref().is_some_and(|one| one.verified.is_some());
-        let standby = self.standby().filter(|_| is_verified);
-        for pair in [Some(self.current()), self.home(), standby].into_iter().flatten() {
-            self.note_heard(pair);
+        exploration.repetitions -= 1;
+        if exploration.repetitions > 0 {
+            exploration.deadlines.retransmission = Some(now + gap);
         }
-    }
-
-    fn has_many_locators(&self) -> bool {
-        self.local.len().max(self.peer.len()) > FEW_LOCATORS
+        self.probe(None, now);
     }
 }
+
+/// Repetitions of a Probe Operational: 3, at the Initial Probe Timeout. Not configurable.
+const REPETITIONS: u8 = 3;

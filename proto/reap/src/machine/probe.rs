@@ -85,7 +85,7 @@ impl Machine {
         let settled = if is_exploring { None } else { self.heed_answer(pair, probe, now) };
         let checked = if is_exploring { None } else { self.confirm_check(probe, now) };
         if let Some(check) = checked {
-            self.note_heard(check.pair);
+            self.note_proven(check.pair);
         }
         let is_way_back = is_way_back(probe);
         if let Some(check) = checked
@@ -292,7 +292,7 @@ impl Machine {
 
     /// The pair for the answer: the pair that the peer's probe came by, "as it appeared in the Probe" (RFC 5534
     /// appendix A), in turn with the other pairs, since a pair may work one way only.
-    fn answer_pair(&self, pair: LocatorPair) -> Option<LocatorPair> {
+    pub(super) fn answer_pair(&self, pair: LocatorPair) -> Option<LocatorPair> {
         let last = self.exploration.as_ref().and_then(|e| e.records.last_sent());
         let is_repetition = self.state == State::InboundOk
             && last.is_some_and(|s| s.pair == pair && s.state == State::InboundOk);
@@ -377,7 +377,7 @@ impl Machine {
                 continue;
             };
             self.explore().tell(Event::Answered { pair: sent.pair, rtt: None });
-            self.note_heard(sent.pair);
+            self.note_proven(sent.pair);
             if !self.is_candidate(sent.pair) {
                 if verdict == Verdict::Unknown {
                     verdict = Verdict::Outdated;

@@ -18,6 +18,7 @@ mod exploration;
 mod follow;
 mod foreign;
 mod forged;
+mod heard;
 mod home;
 mod monitor;
 mod net;

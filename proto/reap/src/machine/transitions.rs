@@ -23,14 +23,7 @@ impl Machine {
     pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
         match timer {
             Timer::Send => self.on_send_timeout(at, now),
-            Timer::Retransmission => {
-                if let Some(exploration) = &mut self.exploration
-                    && now.since(self.heard) > self.config.send_timeout
-                {
-                    exploration.is_heard = false;
-                }
-                self.step(Input::Retransmission, Cause::SendTimeout, None, now);
-            }
+            Timer::Retransmission => self.on_retransmission(now),
             Timer::Keepalive => self.on_keepalive_interval(now),
             Timer::Forget => self.on_forget(now),
             Timer::Standby => self.on_round_timeout(now),
@@ -101,6 +94,9 @@ impl Machine {
         if cell.next != from {
             self.on_entry(from, cause, now);
         }
+        if input == Input::ProbeInboundOk {
+            self.await_confirmation(now);
+        }
         let mut has_pair = false;
         match cell.send {
             Send::Nothing => {}
@@ -110,8 +106,8 @@ impl Machine {
         // An answer without a transition does not count in the pace: each answer needs a probe of the peer.
         let is_answer = input == Input::ProbeExploring && cell.next == from;
         if cell.send == Send::Probe && cell.next != State::Operational && !is_answer {
-            let config = Arc::clone(&self.config);
-            self.explore().pace(&config, has_pair, now);
+            let (config, is_heard) = (Arc::clone(&self.config), self.hears_peer());
+            self.explore().pace(&config, has_pair, is_heard, now);
         }
         self.refresh_forget(now);
         self.refresh_watch();
@@ -347,7 +343,7 @@ impl Machine {
             order: extra.map_or(&[], |extra| &extra.order),
             avoided: extra.map_or(&[], |extra| &extra.avoided),
             unrouted: extra.map_or(&[], |extra| &extra.unrouted),
-            heard: extra.map_or(&[], |extra| &extra.heard),
+            proven: extra.map_or(&[], |extra| &extra.proven),
         };
         (exploration, sets)
     }

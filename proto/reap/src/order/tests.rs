@@ -12,7 +12,7 @@ fn set(site: u16, count: u16) -> Vec<Locator> {
 }
 
 const fn sets<'a>(local: &'a [Locator], peer: &'a [Locator]) -> Sets<'a> {
-    Sets { local, peer, ranks: &[], order: &[], avoided: &[], unrouted: &[], heard: &[] }
+    Sets { local, peer, ranks: &[], order: &[], avoided: &[], unrouted: &[], proven: &[] }
 }
 
 fn walk(local: &[Locator], peer: &[Locator], failed: LocatorPair, seed: u8) -> Vec<LocatorPair> {
@@ -161,8 +161,8 @@ fn pairs_that_are_not_routed_are_not_tried() {
 fn with_many_locators_pairs_that_are_known_to_work_come_first() {
     let (local, peer) = (set(1, 9), set(2, 9));
     let pair = |l: usize, p: usize| LocatorPair::new(local[l], peer[p]);
-    let (failed, heard) = (pair(3, 3), [local[3], local[7], peer[3], peer[7]]);
-    let sets = Sets { heard: &heard, ..sets(&local, &peer) };
+    let (failed, proven) = (pair(3, 3), [local[3], local[7], peer[3], peer[7]]);
+    let sets = Sets { proven: &proven, ..sets(&local, &peer) };
     let mut order = Order::new(sets, failed, &mut Random::new([5; 32], 0));
     let walked: Vec<_> = (0..order.len()).filter_map(|_| order.advance(sets)).collect();
     assert_eq!((walked[0], walked[3], walked.len()), (pair(7, 7), failed, 81));
