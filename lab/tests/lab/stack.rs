@@ -98,10 +98,10 @@ impl Network {
             let shown = self.netstat()?;
             let rows = shown["addresses"].as_array()?.iter();
             let ready = rows.filter(|row| row["state"] == "preferred");
-            let all =
+            let mut all =
                 ready.filter_map(|row| row["address"].as_str()?.split('/').next()?.parse().ok());
             let prefix = prefix_of(host_address("a", isp));
-            all.filter(|address: &Ipv6Addr| prefix.contains(*address)).next()
+            all.find(|address: &Ipv6Addr| prefix.contains(*address))
         };
         eventually("an address at ISP 2", || at(2).is_some());
         let mut found = None;
