@@ -173,14 +173,11 @@ impl AddressBook {
         }
     }
 
-    /// The next prefix of an uplink. `2001:db8:a1:n::/64` is the n-th prefix of host A at its first uplink, from zero
-    /// on.
+    /// The next prefix of an uplink.
     fn next_prefix(&mut self, uplink: usize) -> [u8; 8] {
-        let site = u16::try_from(0xa0 + self.host * 0x10 + uplink + 1).unwrap_or(u16::MAX);
         let of_uplink = &mut self.uplinks[uplink];
-        let ([s0, s1], [n0, n1]) = (site.to_be_bytes(), of_uplink.given.to_be_bytes());
+        let prefix = prefix_of(self.host, uplink, of_uplink.given);
         of_uplink.given = of_uplink.given.wrapping_add(1);
-        let prefix = [0x20, 0x01, 0x0d, 0xb8, s0, s1, n0, n1];
         of_uplink.present.push_back(prefix);
         prefix
     }
@@ -238,6 +235,13 @@ impl AddressBook {
         self.uplinks.get_mut(number)?.addresses.push(locator);
         Some((number, locator))
     }
+}
+
+/// `2001:db8:a1:n::/64` is the n-th prefix of host A at its first uplink, from zero on.
+pub(crate) fn prefix_of(host: usize, uplink: usize, number: u16) -> [u8; 8] {
+    let site = u16::try_from(0xa0 + host * 0x10 + uplink + 1).unwrap_or(u16::MAX);
+    let ([s0, s1], [n0, n1]) = (site.to_be_bytes(), number.to_be_bytes());
+    [0x20, 0x01, 0x0d, 0xb8, s0, s1, n0, n1]
 }
 
 /// A random identifier, which is not of an interface: its u and g bits are zero.

@@ -11,6 +11,7 @@ use crate::packet;
 /// Describes a control packet, from its IPv6 header on, in a few words.
 pub(crate) fn control(packet: &[u8], locators: LocatorPair) -> String {
     match packet::header(packet).map(|(_, next)| next) {
+        Some(PROTOCOL) if packet::has_payload_header(packet) => "payload of a host stack".into(),
         Some(PROTOCOL) => shim6(packet::payload(packet), locators),
         _ => ilnp(packet).unwrap_or_else(|| "unreadable control packet".into()),
     }

@@ -73,7 +73,7 @@ pub use plan::{
     PlanError, Port, REORDER_DELAY, REPLAY_WITHIN, Renumbering, Uplink, What, Workload, host_name,
 };
 pub use queue::Queue;
-pub use random_plan::{random_mixed_plan, random_plan};
+pub use random_plan::{random_mixed_plan, random_plan, random_stack_plan};
 pub use world::{run, trace};
 
 #[cfg(test)]

@@ -243,6 +243,11 @@ impl Network {
         self.guests.get(&address).or_else(|| self.addresses.get(&address))
     }
 
+    /// Whether the link of an uplink is up.
+    pub(crate) fn has_carrier(&self, port: Port) -> bool {
+        self.ports.get(&port).is_some_and(|state| state.has_carrier)
+    }
+
     /// The addresses that a host can send from, as far as the host knows.
     pub(crate) fn usable_of(&self, host: usize) -> impl Iterator<Item = Locator> + '_ {
         let of_host = self.addresses.iter().filter(move |(_, state)| state.port.host == host);

@@ -1,8 +1,10 @@
 mod sockets;
+mod stack;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use moorline_cga::LocalProof;
 use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView, Question};
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_host::model::Kernel;
@@ -17,6 +19,7 @@ use crate::plain::PlainHost;
 use crate::plan::{HostPlan, Port};
 use crate::rng::Rng;
 pub(crate) use sockets::HostSockets;
+pub(crate) use stack::{Output, StackHost};
 
 /// A host: its addresses and, with Moorline, its core and data plane.
 #[derive(Debug)]
@@ -26,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) core: Option<Core>,
     /// ILNP by the RFCs alone. Such a host has no core.
     pub(crate) plain: Option<PlainHost>,
+    /// A host stack. Such a host has no core beside it, and makes its addresses itself.
+    pub(crate) stack: Option<StackHost>,
     /// Whether the host sleeps.
     pub(crate) is_suspended: bool,
 }
@@ -65,7 +70,8 @@ struct Stored {
 
 impl Node {
     pub(crate) fn new(number: usize, plan: &HostPlan, rng: &mut Rng, now: Instant) -> Self {
-        let addresses = AddressBook::new(plan.addresses, number, plan.uplinks.len(), rng.fork());
+        let prefixes = if plan.stack { 0 } else { plan.uplinks.len() };
+        let addresses = AddressBook::new(plan.addresses, number, prefixes, rng.fork());
         let mut config = shim6::Config {
             profile: plan.profile,
             asks_before_removal: true,
@@ -77,7 +83,7 @@ impl Node {
             settings.trigger =
                 TriggerPolicy { bytes: u64::MAX, age: Duration::MAX, ..settings.trigger };
         }
-        let core = plan.moorline.then(|| {
+        let core = (plan.moorline && !plan.stack).then(|| {
             let seed = rng.seed();
             Core {
                 host: new_host(&config, plan.ilnp, seed, now),
@@ -96,7 +102,8 @@ impl Node {
             }
         });
         let plain = plan.plain_ilnp.then(|| PlainHost::new(rng.fork()));
-        Self { number, addresses, core, plain, is_suspended: false }
+        let stack = plan.stack.then(|| StackHost::new(number, plan, rng.seed(), now));
+        Self { number, addresses, core, plain, stack, is_suspended: false }
     }
 
     /// Gives the core, or the host with ILNP alone, the present links and addresses.
@@ -106,6 +113,9 @@ impl Node {
             let locators = network.usable_of(number).map(|locator| locator.prefix());
             plain.set_locators(locators.collect(), now);
         }
+        if let Some(stack) = self.stack.as_mut().filter(|_| !self.is_suspended) {
+            stack.follow_links(network, now);
+        }
         let (view, proof) = (network.view_of(self.number), self.addresses.proof());
         let Some(core) = self.living_core() else { return };
         core.kernel.follow(&view);
@@ -113,6 +123,31 @@ impl Node {
         // The kernel has removed the routes by links that are gone.
         core.host.doubt_routes();
         core.host.handle_view(view, now);
+    }
+
+    /// The newest address of an uplink, if it has one.
+    pub(crate) fn newest(&self, uplink: usize) -> Option<Locator> {
+        match &self.stack {
+            Some(stack) => stack.newest(uplink),
+            None => self.addresses.newest(uplink),
+        }
+    }
+
+    /// What the host tells its peers about its addresses.
+    pub(crate) fn proof(&self) -> LocalProof {
+        match &self.stack {
+            Some(stack) => stack.proof(),
+            None => self.addresses.proof(),
+        }
+    }
+
+    /// The established context between these addresses, if there is one.
+    pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
+        match (&self.core, &self.stack) {
+            (Some(core), _) => core.established(ulids),
+            (None, Some(stack)) => stack.established(ulids),
+            (None, None) => None,
+        }
     }
 
     fn living_core(&mut self) -> Option<&mut Core> {
@@ -274,9 +309,8 @@ impl Core {
     }
 
     /// The established context between these addresses, if there is one.
-    pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
-        let mut contexts = self.host.shim6().contexts();
-        contexts.find(|context| context.ulids == ulids)?.established
+    fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
+        established(&self.host, ulids)
     }
 
     /// The session between these addresses, if there is one.
@@ -288,6 +322,10 @@ impl Core {
     fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
         self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now))
     }
+}
+
+fn established(host: &Host, ulids: UlidPair) -> Option<EstablishedView> {
+    host.shim6().contexts().find(|context| context.ulids == ulids)?.established
 }
 
 fn new_host(config: &shim6::Config, has_ilnp: bool, seed: [u8; 32], now: Instant) -> Host {

@@ -27,11 +27,22 @@ pub(crate) fn payload(packet: &[u8]) -> &[u8] {
     packet.get(IP6_LEN..).unwrap_or(&[])
 }
 
+/// Whether a packet of protocol 140 carries payload: the bit P tells a payload header from a control message (RFC 5533 s5.1, s5.3).
+pub(crate) fn has_payload_header(packet: &[u8]) -> bool {
+    payload(packet).get(2).is_some_and(|octet| octet & 0x80 != 0)
+}
+
 /// Destination port of a TCP or UDP packet.
 pub(crate) fn port(packet: &[u8]) -> Option<u16> {
+    ports(packet).map(|[_, destination]| destination)
+}
+
+/// Source and destination port of a TCP or UDP packet.
+pub(crate) fn ports(packet: &[u8]) -> Option<[u16; 2]> {
     let (_, next_header) = header(packet)?;
     let ports = matches!(next_header, TCP | UDP).then(|| payload(packet))?;
-    ports.get(2..)?.first_chunk::<2>().map(|port| u16::from_be_bytes(*port))
+    let [s0, s1, d0, d1] = *ports.first_chunk::<4>()?;
+    Some([[s0, s1], [d0, d1]].map(u16::from_be_bytes))
 }
 
 /// A TCP segment: the fields that the stream uses.

@@ -75,6 +75,33 @@ pub fn random_mixed_plan(seed: u64) -> Plan {
     plan
 }
 
+/// Makes a random plan with a host stack on some hosts, or on all of them. Nobody attacks, and nobody speaks ILNP.
+#[must_use]
+pub fn random_stack_plan(seed: u64) -> Plan {
+    let mut rng = Rng::new(seed, STACK_STREAM);
+    let mut plan = Plan { attack: None, ..random_plan(seed) };
+    let first = rng.index(plan.hosts.len());
+    let is_all = rng.is(Chance::percent(40));
+    for (place, host) in plan.hosts.iter_mut().enumerate() {
+        if place == first || is_all {
+            (host.stack, host.moorline, host.addresses) = (true, true, Addresses::Hba);
+        }
+    }
+    let is_of_stack = |workload: &Workload| {
+        [workload.from, workload.to].iter().any(|port| plan.hosts[port.host].stack)
+    };
+    let mut workloads = plan.workloads.clone();
+    for workload in workloads.iter_mut().filter(|workload| is_of_stack(workload)) {
+        let bytes = 100_000 + rng.below(2_000_000);
+        let pace = workload.kind.pace();
+        let is_paced = rng.is(Chance::percent(60));
+        let pace = pace.filter(|_| is_paced);
+        workload.kind = Kind::Stream { bytes: if is_paced { u64::MAX } else { bytes }, pace };
+    }
+    plan.workloads = workloads;
+    plan.delayed(STACKS_READY).without_what_stacks_lack()
+}
+
 /// Makes a random plan with ILNP, without hosts that have ILNP by the RFCs alone.
 pub(crate) fn plan_of_both_protocols(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, ILNP_STREAM);
@@ -343,7 +370,10 @@ fn isp(rng: &mut Rng, hosts: &[HostPlan]) -> usize {
 const PLAN_STREAM: u64 = 3;
 const ILNP_STREAM: u64 = 5;
 const PLAIN_STREAM: u64 = 6;
+const STACK_STREAM: u64 = 7;
 /// Longest duration of a run. Most runs end long before, when nothing is left to wait for.
 const LONGEST: Duration = Duration::from_secs(3600);
+/// Time that a host stack takes for its addresses.
+const STACKS_READY: Duration = Duration::from_secs(5);
 /// Longest time for which an uplink has an old and a new prefix.
 const OVERLAP: Duration = Duration::from_secs(30);

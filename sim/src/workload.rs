@@ -3,6 +3,7 @@
 mod content;
 mod datagrams;
 mod stream;
+mod tcp;
 
 use moorline_types::{Instant, UlidPair};
 
@@ -12,6 +13,7 @@ use datagrams::{Back, Datagrams};
 use stream::Stream;
 
 pub(crate) use content::Sum;
+pub(crate) use tcp::{End, Tcp};
 
 /// An end of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +64,12 @@ pub(crate) trait Application: std::fmt::Debug {
     /// sent.
     fn handle_packet(&mut self, side: Side, packet: &[u8], now: Instant) -> Option<usize>;
 
+    /// Lets the application of `side` use the sockets of a host stack, to which something has happened. Returns as
+    /// [`Self::handle_packet`].
+    fn advance(&mut self, _side: Side, _now: Instant) -> Option<usize> {
+        Some(0)
+    }
+
     fn handle_timeout(&mut self, now: Instant);
 
     fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)>;
@@ -101,6 +109,11 @@ impl Running {
             Kind::Datagrams { pace, both_ways: true } => datagrams(pace, Back::TheSame),
             Kind::Datagrams { pace, both_ways: false } => datagrams(pace, Back::Nothing),
         };
+        Self::with(plan, ulids, application)
+    }
+
+    /// A workload with this application.
+    pub(crate) fn with(plan: Workload, ulids: UlidPair, application: Box<dyn Application>) -> Self {
         Self { plan, ulids, application, last_packets: [None; 2], is_over: false, wake: None }
     }
 

@@ -30,6 +30,7 @@ mod expect;
 mod faults;
 mod outdated;
 mod packets;
+mod stacks;
 
 /// Plays a plan. Equal seeds and plans give equal packets and events, to the octet.
 #[must_use]
@@ -299,28 +300,36 @@ impl<'a> World<'a> {
     }
 
     fn on_start(&mut self, number: usize) {
-        self.starts_left -= 1;
         let Some(&plan) = self.plan.workloads.get(number) else { return };
+        if [plan.from, plan.to].iter().any(|port| self.is_stack(port.host)) {
+            return self.on_start_of_tcp(number, plan);
+        }
+        self.starts_left -= 1;
         let newest = |port: Port| self.nodes.get(port.host)?.addresses.newest(port.uplink);
         // An uplink without a prefix has no traffic.
         let (Some(from), Some(to)) = (newest(plan.from), newest(plan.to)) else { return };
         let ulids = UlidPair::new(from.as_ulid(), to.as_ulid());
-        let workload = Running::new(number, plan, ulids, self.now);
+        self.begin(number, Running::new(number, plan, ulids, self.now));
+    }
+
+    fn begin(&mut self, number: usize, workload: Running) {
+        let kind = workload.plan.kind;
         for side in Side::BOTH {
             let (host, ulids) = (workload.host(side), workload.ulids_of(side));
             self.rules.on_traffic(host, ulids);
             if let Some(plain) = self.nodes.get_mut(host).and_then(|node| node.plain.as_mut()) {
-                let protocol = if matches!(plan.kind, Kind::Stream { .. }) { TCP } else { UDP };
+                let protocol = if matches!(kind, Kind::Stream { .. }) { TCP } else { UDP };
                 plain.open(protocol, port_of(number), ulids, self.now);
             }
         }
         self.workloads.insert(number, workload);
-        let sides: &[Side] = if is_both_ways(plan.kind) { &Side::BOTH } else { &[Side::To] };
+        let sides: &[Side] = if is_both_ways(kind) { &Side::BOTH } else { &[Side::To] };
         for &side in sides {
             self.watches.push(Watch::new(number, side, self.now));
             self.begin_episode(self.watches.len() - 1);
         }
         self.drain_workload(number);
+        self.settle_stacks_of(number);
     }
 
     fn on_work(&mut self, number: usize) {
@@ -334,6 +343,7 @@ impl<'a> World<'a> {
             workload.application.handle_timeout(self.now);
         }
         self.drain_workload(number);
+        self.settle_stacks_of(number);
     }
 
     /// Ends the run if no more changes come and all traffic flows for good.
@@ -410,6 +420,9 @@ impl<'a> World<'a> {
                 let may_mislead = self.network.may_have_misled(host);
                 self.rules.on_drops(host, core.shim6_drops().chain(of_ilnp), may_mislead, self.now);
             }
+        }
+        if self.plan.attack.is_none() {
+            self.check_drops_of_stacks();
         }
         let outcome = Outcome {
             violations: self.rules.violations,

@@ -13,10 +13,11 @@ mod common;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv6Addr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
+use std::time::Duration;
 
 use common::{Program, assert_answer, in_namespace, pattern, run};
 use rustix::process::Signal;
@@ -439,4 +440,56 @@ fn carry_between(folder: &TempDir, second: &str) {
         let fetched = std::fs::read(path(&format!("{control}-fetched"))).unwrap();
         assert!(fetched == sent, "the octets differ");
     }
+}
+
+/// Needs no privilege.
+#[test]
+fn a_reader_that_does_not_read_holds_up_no_host() {
+    let folder = tempfile::tempdir().unwrap();
+    let [wire, control] = ["wire", "control"].map(|name| folder.path().join(name));
+    let (mut reader, writer) = std::io::pipe().unwrap();
+    let full = fill(&writer);
+    let _other_end = UnixListener::bind(&wire).unwrap();
+    let mut up = Command::new(env!("CARGO_BIN_EXE_moorline"));
+    up.args(["stack", "up", "--wire", &format!("unix:{}", wire.display()), "--control"]);
+    let mut up = up.arg(&control).stdout(writer).spawn().unwrap();
+    let (told, answer) = std::sync::mpsc::channel();
+    thread::spawn(move || {
+        let shown = std::iter::repeat_with(|| UnixStream::connect(&control).and_then(show));
+        // The control socket comes a moment after the start.
+        let first = shown.inspect(|_| thread::yield_now()).flatten().next();
+        let _ = told.send(first);
+    });
+    if answer.recv_timeout(Duration::from_secs(60)).is_err() {
+        up.kill().unwrap();
+        up.wait().unwrap();
+        panic!("the host waits for its reader");
+    }
+    // What it has said is there when somebody reads.
+    let mut octets = vec![0; full];
+    reader.read_exact(&mut octets).unwrap();
+    let mut line = String::new();
+    BufReader::new(reader).read_line(&mut line).unwrap();
+    assert!(line.starts_with("up on "), "{line}");
+    rustix::process::kill_process(rustix::process::Pid::from_child(&up), Signal::TERM).unwrap();
+    assert!(up.wait().unwrap().success());
+}
+
+/// Asks a host for its state.
+fn show(mut control: UnixStream) -> std::io::Result<String> {
+    control.write_all(b"{\"do\":\"show\"}\n")?;
+    let mut line = String::new();
+    BufReader::new(control).read_line(&mut line)?;
+    Ok(line)
+}
+
+/// Fills a pipe. Returns the number of its octets.
+fn fill(pipe: &std::io::PipeWriter) -> usize {
+    use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+    let flags = fcntl_getfl(pipe).unwrap();
+    fcntl_setfl(pipe, flags | OFlags::NONBLOCK).unwrap();
+    let mut pipe_writer = pipe;
+    let written = std::iter::from_fn(|| pipe_writer.write(&[b'x'; 4096]).ok()).sum();
+    fcntl_setfl(pipe, flags).unwrap();
+    written
 }

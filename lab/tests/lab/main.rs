@@ -37,6 +37,7 @@ mod sessions;
 mod sessions_again;
 mod single;
 mod soak;
+mod stack;
 mod stopped;
 mod survival;
 mod temporary;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::schedule::MAX_CHANGES;
-use super::{Addresses, HostPlan, Kind, Pace, Plan, PlanError, Port, What, host_name};
+use super::{Addresses, HostPlan, Kind, Pace, Plan, PlanError, Port, What, Workload, host_name};
 
 impl Plan {
     pub(super) fn check(&self) -> Result<(), PlanError> {
@@ -17,16 +17,67 @@ impl Plan {
             require(workload.from.host != workload.to.host, || {
                 "goes from a host to itself".into()
             })?;
+            require(self.has_sockets_for(workload), || {
+                "a host with `stack` has traffic of the kind `stream` only".into()
+            })?;
             check_pace(workload.kind)
         })?;
-        each("change", &self.changes, |change| self.has_place_of(change.what))?;
-        each("flap", &self.flaps, |flap| self.has_place_of(flap.fault.begin()))?;
-        each("renumbering", &self.renumberings, |one| self.has_uplink(one.uplink))?;
+        each("change", &self.changes, |change| self.is_possible(change.what))?;
+        each("flap", &self.flaps, |flap| self.is_possible(flap.fault.begin()))?;
+        each("renumbering", &self.renumberings, |one| {
+            self.is_possible(What::PrefixAdded { uplink: one.uplink })
+        })?;
         let is_fast = self.attack.is_some_and(|attack| attack.interval < LEAST_INTERVAL);
         let too_fast = || format!("attack: `interval` is below {LEAST_INTERVAL:?}");
         require(!is_fast, too_fast).map_err(whole)?;
         let too_many = || format!("{MAX_CHANGES} changes or more: let them flap more slowly");
         require(self.schedule().len() < MAX_CHANGES, too_many).map_err(whole)
+    }
+
+    /// Whether the sockets of both hosts can have this traffic.
+    pub(crate) fn has_sockets_for(&self, workload: &Workload) -> bool {
+        let is_stream = matches!(workload.kind, Kind::Stream { .. });
+        let ends = [workload.from.host, workload.to.host].map(|host| self.hosts.get(host));
+        is_stream || !ends.iter().flatten().any(|host| host.stack)
+    }
+
+    /// Whether a change can happen to its host. A host stack has no daemon, has its addresses and routes from its routers, and does not
+    /// renumber.
+    pub(crate) fn is_for_its_host(&self, what: What) -> bool {
+        let host = match what {
+            What::AddressRemoved { uplink }
+            | What::AddressAdded { uplink }
+            | What::RouteRemoved { uplink }
+            | What::RouteAdded { uplink }
+            | What::PrefixAdded { uplink }
+            | What::PrefixWithdrawn { uplink } => uplink.host,
+            What::Kill { host }
+            | What::Restart { host }
+            | What::Reboot { host }
+            | What::CutProtected { host } => host,
+            What::Cut { .. }
+            | What::CutPath { .. }
+            | What::CarrierDown { .. }
+            | What::CarrierUp { .. }
+            | What::Filter { .. }
+            | What::FilterEnd { .. }
+            | What::Loss { .. }
+            | What::Heal { .. }
+            | What::IspDown { .. }
+            | What::IspUp { .. }
+            | What::CutTransit { .. }
+            | What::Suspend { .. }
+            | What::Resume { .. }
+            | What::HealAll {} => return true,
+        };
+        !self.hosts.get(host).is_some_and(|host| host.stack)
+    }
+
+    fn is_possible(&self, what: What) -> Result<(), String> {
+        self.has_place_of(what)?;
+        require(self.is_for_its_host(what), || {
+            "a host with `stack` has no daemon, and keeps the addresses of its routers".into()
+        })
     }
 
     fn has_place_of(&self, what: What) -> Result<(), String> {
@@ -97,6 +148,10 @@ fn check_host(host: &HostPlan) -> Result<(), String> {
     let is_one = host.addresses == Addresses::OneIdentifier;
     require(!host.plain_ilnp || !host.moorline && !host.ilnp && is_one, || {
         "`plain-ilnp` needs `moorline = false` and `addresses = \"one-identifier\"`".into()
+    })?;
+    let is_alone = host.moorline && !host.ilnp && host.addresses == Addresses::Hba;
+    require(!host.stack || is_alone, || {
+        "`stack` goes with `addresses = \"hba\"`, and without `ilnp`".into()
     })?;
     require(SEND_TIMEOUT.contains(&host.send_timeout), || {
         "`send-timeout` is outside 200ms to 100s".into()

@@ -55,6 +55,36 @@ pub enum Fault {
     },
 }
 
+impl Plan {
+    /// Lets all traffic and all changes begin later.
+    pub(crate) fn delayed(mut self, by: Duration) -> Self {
+        self.workloads.iter_mut().for_each(|workload| {
+            workload.start += by;
+            workload.until = workload.until.map(|until| until + by);
+        });
+        self.changes.iter_mut().for_each(|change| change.at += by);
+        self.flaps.iter_mut().for_each(|flap| {
+            flap.from += by;
+            flap.until = flap.until.map(|until| until + by);
+        });
+        self.renumberings.iter_mut().for_each(|one| {
+            one.at += by;
+            one.until = one.until.map(|until| until + by);
+        });
+        self
+    }
+
+    /// Leaves out the changes that cannot happen to host stacks.
+    pub(crate) fn without_what_stacks_lack(mut self) -> Self {
+        let plan = self.clone();
+        self.changes.retain(|change| plan.is_for_its_host(change.what));
+        self.flaps.retain(|flap| plan.is_for_its_host(flap.fault.begin()));
+        let renumbers = |uplink| plan.is_for_its_host(What::PrefixAdded { uplink });
+        self.renumberings.retain(|one| renumbers(one.uplink));
+        self
+    }
+}
+
 impl Fault {
     pub(super) const fn begin(self) -> What {
         match self {

@@ -58,6 +58,7 @@ impl World<'_> {
             node.tell_local(&self.network, self.now);
             self.settle(host);
             self.settle_plain(host);
+            self.settle_stack(host);
             let held = std::mem::take(&mut self.held);
             for (of, report) in held {
                 self.on_report(of, report);
@@ -88,6 +89,7 @@ impl World<'_> {
             self.rules.on_local_change(host);
             self.settle(host);
             self.settle_plain(host);
+            self.settle_stack(host);
         }
     }
 
@@ -97,6 +99,10 @@ impl World<'_> {
         if let Some(plain) = awake.as_mut().and_then(|node| node.plain.as_mut()) {
             plain.handle_timeout(now);
             return self.settle_plain(host);
+        }
+        if let Some(stack) = awake.as_mut().and_then(|node| node.stack.as_mut()) {
+            stack.handle_timeout(now);
+            return self.settle_stack(host);
         }
         let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
         // The timers were served already, or moved to an earlier time.
@@ -362,7 +368,7 @@ impl World<'_> {
         }
     }
 
-    fn on_event(&mut self, host: usize, event: Event) {
+    pub(super) fn on_event(&mut self, host: usize, event: Event) {
         let Event { ulids, kind, .. } = event;
         self.log.note(self.now, host, || format!("{}: {kind:?} of {ulids}", host_name(host)));
         self.log.event(host, event, self.now);

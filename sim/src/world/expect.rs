@@ -139,10 +139,8 @@ impl World<'_> {
         }
         let one_way = self.network.longest_delay();
         let patience = self.patience(workload.plan.kind);
-        let views = [to.other(), to].map(|side| {
-            let core = self.nodes[workload.host(side)].core.as_ref()?;
-            core.established(workload.ulids_of(side))
-        });
+        let views = [to.other(), to]
+            .map(|side| self.nodes[workload.host(side)].established(workload.ulids_of(side)));
         let ulids = workload.ulids_of(to.other()).as_locators();
         let in_use = views[0].as_ref().map_or(ulids, |view| view.locators);
         let mut is_lost = false;
@@ -180,7 +178,8 @@ impl World<'_> {
         let is_silent = self.now.since(progressed(workload, last)) > patience;
         let is_unnoticed = is_broken && !explores && is_silent;
         let unnoticed = self.backoff(workload, is_unnoticed.then_some(self.now), last);
-        let deadline = deadline.map(|at| at + unnoticed + self.refused(workload));
+        let delays = unnoticed + self.refused(workload) + self.readiness_of_stacks(workload);
+        let deadline = deadline.map(|at| at + delays);
         // A host that finds a path reverts the backoff of its sockets. If payload takes a path that works, no host
         // finds another one.
         let reverts = is_mutual && self.plan.reverts_backoff && (is_broken || explores);
@@ -206,6 +205,12 @@ impl World<'_> {
             core.is_some_and(|core| core.host.awaits_retry())
         });
         if awaits_retry { RETRIED } else { Duration::ZERO }
+    }
+
+    /// Time until a host stack has its addresses again after its link has come up.
+    fn readiness_of_stacks(&self, workload: &Running) -> Duration {
+        let has_stack = Side::BOTH.into_iter().any(|side| self.is_stack(workload.host(side)));
+        if has_stack { ADDRESSES_READY } else { Duration::ZERO }
     }
 
     /// Time after the deadline at which a stream may flow, because its retransmissions were backed off during the
@@ -359,5 +364,8 @@ const BAD_LUCK: u32 = 3;
 const LOST_ROUNDS: u32 = 5;
 /// Time until a refused effect has been tried again, and again.
 const RETRIED: Duration = Duration::from_secs(3);
+/// Router Solicitation after up to a second, and detection of duplicates after up to a second, for one second, of the link-local and
+/// then of the other addresses (RFC 4861 s10, RFC 4862 s5.4.2).
+const ADDRESSES_READY: Duration = Duration::from_secs(5);
 /// Number of datagrams lost in a row that chance explains.
 const IN_A_ROW: u32 = 12;

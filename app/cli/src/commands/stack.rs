@@ -17,7 +17,7 @@ pub(crate) fn stack(command: &StackCommand, out: &mut dyn Write) -> anyhow::Resu
     match command {
         StackCommand::Demo(args) => demo::demo(args, out),
         StackCommand::Wire(args) => wire::wire(args, std::io::stdin().lock(), out),
-        StackCommand::Up(args) => up::up(args, out),
+        StackCommand::Up(args) => up::up(args),
         StackCommand::Ping(args) => client::ping(args, out),
         StackCommand::Echo(args) => client::echo(args, out),
         StackCommand::Nc(args) => client::nc(args, out),

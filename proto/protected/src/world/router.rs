@@ -50,6 +50,12 @@ impl Router {
         Self::new(isp, Place { host: customer, wire: WireId(0) }, 0)
     }
 
+    /// The router of an ISP on a link of its own, with this prefix. The number of the ISP is below 200.
+    #[must_use]
+    pub fn of_prefix(isp: usize, prefix: Prefix) -> Self {
+        Self { prefix, ..Self::of_customer(isp, 0) }
+    }
+
     /// A router of an ISP. The prefix has the numbers of ISP and customer in it.
     pub(super) fn new(isp: usize, place: Place, claims: u32) -> Self {
         let (number, customer) = (octet(isp) + 1, octet(place.host) + 0xa);

@@ -236,7 +236,8 @@ impl SmolEngine {
         Ok(())
     }
 
-    /// A SYN for a half-open connection: a copy gets the SYN-ACK again, another SYN begins anew (RFC 9293 s3.10.7.4).
+    /// A SYN for a half-open connection: a copy gets the SYN-ACK again, and time to answer it; another SYN begins anew (RFC 9293
+    /// s3.10.7.4).
     fn on_half_open_syn(
         &mut self,
         flow: Flow,
@@ -248,6 +249,7 @@ impl SmolEngine {
             return Err(Drop::Sequence);
         }
         if syn.sequence + 1 == half.received {
+            self.half_open.restart(flow, now);
             self.send_syn_ack(flow, &half);
             return Ok(());
         }

@@ -56,8 +56,8 @@ impl World<'_> {
             return None;
         }
         let last = workload.last_packet(side)?;
-        let core = self.nodes.get(workload.host(side))?.core.as_ref()?;
-        let has_moved = core.established(workload.ulids_of(side))?.locators
+        let node = self.nodes.get(workload.host(side))?;
+        let has_moved = node.established(workload.ulids_of(side))?.locators
             != workload.ulids_of(side).as_locators();
         Some(last + if has_moved { MOVED_IDLE } else { IDLE })
     }
@@ -65,8 +65,8 @@ impl World<'_> {
     fn roamed_view(&self, workload: &Running, side: Side) -> Option<View> {
         let node = self.nodes.get(workload.host(side))?;
         let ulids = workload.ulids_of(side);
-        let view = node.core.as_ref()?.established(ulids)?;
-        let proved = node.addresses.proof();
+        let view = node.established(ulids)?;
+        let proved = node.proof();
         proved.announcement_for(ulids.local)?;
         let usable: BTreeSet<_> = self.network.usable_of(workload.host(side)).collect();
         let proved = proved.locators_for(ulids.local);

@@ -1,13 +1,13 @@
 //! `moorline stack up`: a host on a real wire, with a control socket.
 
 mod control;
+mod lines;
 mod news;
 mod server;
 mod session;
 mod tcp;
 
 use std::collections::BTreeMap;
-use std::io::Write;
 use std::pin::pin;
 use std::process::ExitCode;
 use std::rc::Rc;
@@ -22,14 +22,15 @@ use tokio::task::LocalSet;
 use crate::args::{AddressForm, UpArgs};
 use crate::commands::block_on;
 use control::Control;
+use lines::Lines;
 use server::Server;
 
-pub(super) fn up(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
-    block_on(LocalSet::new().run_until(run(args, out)))?;
+pub(super) fn up(args: &UpArgs) -> anyhow::Result<ExitCode> {
+    block_on(LocalSet::new().run_until(run(args)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
+async fn run(args: &UpArgs) -> anyhow::Result<()> {
     let mut stop = pin!(stop()?);
     // The control socket comes first: if another host has it, the wire is not touched.
     let control = Control::bind(&args.control.control).await?;
@@ -40,20 +41,22 @@ async fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let host = builder.up()?;
     let events = host.events();
     let path = args.control.control.display();
+    let mut lines = Lines::start()?;
     for interface in host.interfaces() {
-        writeln!(out, "up on {} as {}, control socket {path}", interface.name, interface.mac)?;
+        let (name, mac) = (interface.name, interface.mac);
+        lines.say(format!("up on {name} as {mac}, control socket {path}"))?;
     }
     if let Some(damage) = host.damage() {
-        writeln!(out, "addresses of the last run: {damage}")?;
+        lines.say(format!("addresses of the last run: {damage}"))?;
     }
-    out.flush()?;
     let serving = tokio::task::spawn_local(control.serve(Rc::new(Server::new(host.clone()))));
     let result = tokio::select! {
-        result = tell(&host, events, out) => result,
+        result = tell(&host, events, &mut lines) => result,
         () = &mut stop => Ok(()),
     };
     serving.abort();
     host.shut_down().await;
+    lines.finish();
     result
 }
 
@@ -114,7 +117,7 @@ fn warn_of_linux(wire: &WireSpec) {
 }
 
 /// Tells of addresses, routers, contexts, sessions and links until all wires have failed.
-async fn tell(host: &Host, mut events: Receiver<Event>, out: &mut dyn Write) -> anyhow::Result<()> {
+async fn tell(host: &Host, mut events: Receiver<Event>, lines: &mut Lines) -> anyhow::Result<()> {
     let mut names: BTreeMap<_, _> =
         host.interfaces().into_iter().map(|one| (one.wire, one.name)).collect();
     loop {
@@ -135,8 +138,7 @@ async fn tell(host: &Host, mut events: Receiver<Event>, out: &mut dyn Write) -> 
             Err(RecvError::Closed) => return Ok(()),
         };
         if let Some(line) = line {
-            writeln!(out, "{line}")?;
-            out.flush()?;
+            lines.say(line)?;
         }
     }
 }

@@ -166,6 +166,14 @@ impl HalfOpens {
         Some((flow, Some(half)))
     }
 
+    /// Begins the wait for an answer to the last SYN-ACK anew, as the SYN has come again.
+    pub(super) fn restart(&mut self, flow: Flow, now: Instant) {
+        let Some(half) = self.entries.get_mut(&flow) else { return };
+        self.timers.remove(&(half.due(), flow));
+        half.sent = now;
+        self.timers.insert((half.due(), flow));
+    }
+
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }

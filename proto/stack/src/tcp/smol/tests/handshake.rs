@@ -225,3 +225,33 @@ fn the_mss_of_a_syn_follows_the_engine_and_that_of_the_peer_bounds_segments() {
     assert_eq!(largest, Some(1_220));
     assert_eq!(net.read(1, b).0, pattern(50_000, 1));
 }
+
+#[test]
+fn a_syn_that_comes_again_late_leaves_time_for_its_answer() {
+    let mut net = Net::new(11);
+    let listener = net.b().listen(None, 80, 1).unwrap();
+    // No SYN-ACK arrives: the last one leaves after 31 s, and the listener waits 32 s for its answer.
+    net.cut = Some(0);
+    net.inject(segment(Flags::SYN, Seq(1), Seq(0))).unwrap();
+    net.run(Duration::from_millis(62_900));
+    assert_eq!(net.b().half_open(), 1);
+    net.inject(segment(Flags::SYN, Seq(1), Seq(0))).unwrap();
+    net.flush();
+    let isn = net.log.last().unwrap().segment().sequence;
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.b().half_open(), 1, "an answer may be under way");
+    net.inject(segment(Flags::ACK, Seq(2), isn + 1)).unwrap();
+    assert!(net.b().accept(listener).unwrap().is_some());
+}
+
+#[test]
+fn a_half_open_connection_whose_syn_never_comes_again_ends() {
+    let mut net = Net::new(12);
+    net.b().listen(None, 80, 1).unwrap();
+    net.cut = Some(0);
+    net.inject(segment(Flags::SYN, Seq(1), Seq(0))).unwrap();
+    net.run(Duration::from_millis(62_900));
+    net.inject(segment(Flags::SYN, Seq(1), Seq(0))).unwrap();
+    net.run(Duration::from_millis(32_100));
+    assert_eq!(net.b().half_open(), 0);
+}

@@ -1,0 +1,253 @@
+//! A host stack in a process with Shim6 beneath it, and the routers of its ISPs on its links.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
+use std::time::Duration;
+
+use moorline_cga::{LocalProof, Sec};
+use moorline_contexts::{EstablishedView, Event};
+use moorline_datapath::shim6::{ContextEntry, TriggerPolicy, Update};
+use moorline_host::model::{contested, difference};
+use moorline_ip::{Mac, PacketBuf};
+use moorline_protected::world::Router;
+use moorline_protected::{Config, Host, News};
+use moorline_stack::address;
+use moorline_stack::stack::{Event as StackEvent, WireConfig, WireId};
+use moorline_types::{ContextId, DropReason, Instant, Locator, Prefix, UlidPair};
+
+use super::established;
+use crate::addresses::prefix_of;
+use crate::network::Network;
+use crate::plan::{HostPlan, Port};
+
+/// The host, and for each of its uplinks a wire with the router of the ISP at the other end.
+pub(crate) struct StackHost {
+    number: usize,
+    /// The ends of its connections call it, too.
+    host: Rc<RefCell<Host>>,
+    links: Vec<Link>,
+    outputs: VecDeque<Output>,
+    /// The contexts of the data plane, as the last outputs have told them.
+    told: BTreeMap<ContextId, ContextEntry>,
+    advertises_at: Instant,
+    /// Time of the next look at timers, as the queue has it.
+    pub(crate) wake: Option<Instant>,
+}
+
+/// A wire of the host.
+struct Link {
+    router: Router,
+    has_carrier: bool,
+    /// The addresses that the host has or had.
+    addresses: Vec<Locator>,
+}
+
+/// What a host stack does.
+pub(crate) enum Output {
+    /// A packet for the network.
+    Packet(Vec<u8>),
+    /// The host has this address at an uplink.
+    Address(usize, Locator),
+    /// The data plane has been told this.
+    Update(Update),
+    /// Something happened to a context.
+    Context(Event),
+}
+
+impl StackHost {
+    pub(super) fn new(number: usize, plan: &HostPlan, seed: [u8; 32], now: Instant) -> Self {
+        let mut host = Host::new(config(plan), seed, now);
+        let uplinks = plan.uplinks.len();
+        for uplink in 0..uplinks {
+            let mac = Mac([2, 0, 0, 1, octet(number), octet(uplink)]);
+            let addressing = address::Config::new(mac);
+            host.add_wire(WireConfig { mtu: MTU, addressing, ip4: None }, now);
+        }
+        let link = |uplink| {
+            let mut address = [0; 16];
+            address[..8].copy_from_slice(&prefix_of(number, uplink, 0));
+            let prefix = Prefix::new(Ipv6Addr::from(address), 64);
+            let router = Router::of_prefix(uplink, prefix);
+            Link { router, has_carrier: true, addresses: Vec::new() }
+        };
+        Self {
+            number,
+            host: Rc::new(RefCell::new(host)),
+            links: (0..uplinks).map(link).collect(),
+            outputs: VecDeque::new(),
+            told: BTreeMap::new(),
+            advertises_at: now + FIRST_ADVERTISEMENT,
+            wake: None,
+        }
+    }
+
+    /// The host, for an end of a connection.
+    pub(crate) fn shared(&self) -> Rc<RefCell<Host>> {
+        Rc::clone(&self.host)
+    }
+
+    /// Takes the state of the links.
+    pub(super) fn follow_links(&mut self, network: &Network, now: Instant) {
+        for (uplink, link) in self.links.iter_mut().enumerate() {
+            let has_carrier = network.has_carrier(Port { host: self.number, uplink });
+            if has_carrier != link.has_carrier {
+                link.has_carrier = has_carrier;
+                self.host.borrow_mut().handle_link(wire_of(uplink), has_carrier, now);
+            }
+        }
+    }
+
+    /// Takes a packet of the network.
+    pub(crate) fn handle_packet(&mut self, uplink: usize, octets: &[u8], now: Instant) {
+        if let Some(link) = self.links.get_mut(uplink) {
+            link.router.deliver(PacketBuf::copy_of(octets));
+        }
+        self.carry(now);
+    }
+
+    /// Serves the timers of the host, and has the routers advertise from time to time.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) {
+        if self.advertises_at <= now {
+            self.advertises_at = now + BETWEEN_ADVERTISEMENTS;
+            self.links.iter_mut().for_each(|link| link.router.advertise());
+        }
+        let mut host = self.host.borrow_mut();
+        if host.poll_timeout().is_some_and(|at| at <= now) {
+            host.handle_timeout(now);
+        }
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Instant {
+        let host = self.host.borrow().poll_timeout();
+        host.map_or(self.advertises_at, |at| at.min(self.advertises_at))
+    }
+
+    /// What the host does next.
+    pub(crate) fn poll_output(&mut self, now: Instant) -> Option<Output> {
+        if self.outputs.is_empty() {
+            self.carry(now);
+            self.look();
+            for link in &mut self.links {
+                let packets = std::iter::from_fn(|| link.router.poll_packet());
+                self.outputs.extend(packets.map(|packet| Output::Packet(packet.to_vec())));
+            }
+        }
+        self.outputs.pop_front()
+    }
+
+    /// Carries frames between the host and its routers until there are none. A link without a carrier loses them.
+    fn carry(&mut self, now: Instant) {
+        let mut host = self.host.borrow_mut();
+        let mut is_any = true;
+        while std::mem::take(&mut is_any) {
+            while let Some((wire, frame)) = host.poll_frame() {
+                let link = self.links.get_mut(wire.0 as usize);
+                if let Some(link) = link.filter(|link| link.has_carrier) {
+                    link.router.handle_frame(&frame);
+                }
+                is_any = true;
+            }
+            for (uplink, link) in self.links.iter_mut().enumerate() {
+                while let Some(frame) = link.router.poll_frame() {
+                    if link.has_carrier {
+                        host.handle_frame(wire_of(uplink), frame, now);
+                    }
+                    is_any = true;
+                }
+            }
+        }
+    }
+
+    /// Notes what has changed in the host. Addresses come before all that has them.
+    fn look(&mut self) {
+        let mut host = self.host.borrow_mut();
+        while let Some(event) = host.poll_event() {
+            if let StackEvent::AddressReady(wire, address) = event
+                && !address.is_unicast_link_local()
+                && let Some(link) = self.links.get_mut(wire.0 as usize)
+            {
+                let locator = Locator(address);
+                link.addresses.retain(|known| *known != locator);
+                link.addresses.push(locator);
+                self.outputs.push_back(Output::Address(wire.0 as usize, locator));
+            }
+        }
+        let present: BTreeMap<_, _> =
+            host.planes().shim6.contexts().map(|entry| (entry.id, entry.clone())).collect();
+        if present != self.told {
+            let gone = self.told.keys().filter(|id| !present.contains_key(id));
+            let removed = gone.map(|context| Update::Remove { context: *context });
+            let changed = present.iter().filter(|(id, entry)| self.told.get(id) != Some(entry));
+            let upserts = changed.map(|(_, entry)| Update::Upsert(entry.clone()));
+            self.outputs.extend(removed.chain(upserts).map(Output::Update));
+            self.told = present;
+        }
+        while let Some(news) = host.poll_news() {
+            if let News::Context(event) = news {
+                self.outputs.push_back(Output::Context(event));
+            }
+        }
+    }
+
+    /// What is wrong in the host: a pair with two owners, or a data plane with other contexts than the protocols.
+    pub(crate) fn fault(&self, now: Instant) -> Option<String> {
+        let host = self.host.borrow();
+        let (protocols, planes) = (host.protocols(), host.planes());
+        let sessions = planes.ilnp.iter().flat_map(|plane| plane.sessions());
+        contested(protocols)
+            .map(|pair| pair.to_string())
+            .or_else(|| difference(protocols, planes.shim6.contexts(), sessions, now))
+    }
+
+    pub(super) fn proof(&self) -> LocalProof {
+        self.host.borrow().protocols().proof().clone()
+    }
+
+    pub(super) fn newest(&self, uplink: usize) -> Option<Locator> {
+        self.links.get(uplink)?.addresses.last().copied()
+    }
+
+    pub(super) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
+        established(self.host.borrow().protocols(), ulids)
+    }
+
+    /// Drops of the contexts and of the data plane.
+    pub(crate) fn drops(&self) -> Vec<(DropReason, u64)> {
+        let host = self.host.borrow();
+        let contexts = host.protocols().shim6().drops().iter();
+        contexts.chain(host.planes().shim6.drops().iter()).collect()
+    }
+}
+
+impl fmt::Debug for StackHost {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("StackHost").field("number", &self.number).finish_non_exhaustive()
+    }
+}
+
+fn config(plan: &HostPlan) -> Config {
+    let mut config = Config { sec: Sec::ZERO, ..Config::default() };
+    config.shim6.shim6.send_timeout = plan.send_timeout;
+    config.shim6.profile = plan.profile;
+    if !plan.initiates {
+        config.plane.trigger = TriggerPolicy::NEVER;
+    }
+    config
+}
+
+fn wire_of(uplink: usize) -> WireId {
+    WireId(u32::try_from(uplink).unwrap_or(u32::MAX))
+}
+
+fn octet(number: usize) -> u8 {
+    u8::try_from(number).unwrap_or(u8::MAX)
+}
+
+/// MTU of the links.
+const MTU: u32 = 1500;
+/// Time of the first advertisements of the routers.
+const FIRST_ADVERTISEMENT: Duration = Duration::from_millis(300);
+const BETWEEN_ADVERTISEMENTS: Duration = Duration::from_secs(30);

@@ -1,0 +1,170 @@
+//! Hosts that are a host stack in a process: their packets, and the connections of their TCP.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use moorline_types::LocatorPair;
+use moorline_wire::PROTOCOL;
+
+use super::{Occurrence, Parcel, World};
+use crate::log::instant;
+use crate::node::Output;
+use crate::outcome::Rule;
+use crate::packet;
+use crate::plan::{Kind, Port, Workload, host_name};
+use crate::workload::{End, Running, Side, Tcp, port_of};
+
+impl World<'_> {
+    pub(super) fn is_stack(&self, host: usize) -> bool {
+        self.nodes.get(host).is_some_and(|node| node.stack.is_some())
+    }
+
+    /// Handles a packet from the network at a host stack.
+    pub(super) fn on_stack_arrival(&mut self, port: Port, octets: &[u8]) {
+        let now = self.now;
+        if let Some((locators, message)) = control_message(octets) {
+            self.rules.on_control_received(port.host, message, locators.reversed(), now);
+        }
+        if let Some(stack) = self.nodes.get_mut(port.host).and_then(|node| node.stack.as_mut()) {
+            stack.handle_packet(port.uplink, octets, now);
+        }
+        self.settle_stack(port.host);
+    }
+
+    /// Lets the connections of a host stack use their sockets, and does what the host wants, until it wants nothing.
+    pub(super) fn settle_stack(&mut self, host: usize) {
+        if !self.is_stack(host) || self.nodes[host].is_suspended {
+            return;
+        }
+        self.advance_all(host);
+        while self.take_outputs(host) {
+            self.advance_all(host);
+        }
+        let Some(stack) = self.nodes.get_mut(host).and_then(|node| node.stack.as_mut()) else {
+            return;
+        };
+        let at = stack.poll_timeout().max(self.now);
+        if stack.wake.is_none_or(|wake| at < wake || wake <= self.now) {
+            stack.wake = Some(at);
+            self.queue.push(at, Occurrence::Wake(host));
+        }
+        let fault = stack.fault(self.now);
+        self.check(fault.is_none(), Rule::PlanesInStep, || {
+            format!("{}: {}", host_name(host), fault.unwrap_or_default())
+        });
+    }
+
+    /// Settles the host stacks at the ends of a workload.
+    pub(super) fn settle_stacks_of(&mut self, number: usize) {
+        let Some(plan) = self.plan.workloads.get(number) else { return };
+        for port in [plan.from, plan.to] {
+            self.settle_stack(port.host);
+        }
+    }
+
+    /// Takes what a host stack does. Returns whether it did anything.
+    fn take_outputs(&mut self, host: usize) -> bool {
+        let (mut is_any, now) = (false, self.now);
+        while let Some(output) = self.nodes.get_mut(host).and_then(|node| {
+            let stack = node.stack.as_mut()?;
+            stack.poll_output(now)
+        }) {
+            is_any = true;
+            match output {
+                Output::Packet(octets) => self.send_of_stack(host, octets),
+                Output::Address(uplink, address) => {
+                    self.network.add_address(Port { host, uplink }, address);
+                    self.rules.on_address(host, address);
+                    self.rules.on_local_change(host);
+                    let proof = self.nodes[host].proof();
+                    self.rules.on_proof(host, &proof);
+                }
+                Output::Update(update) => self.rules.on_update(host, &update, now),
+                Output::Context(event) => {
+                    self.has_settled = true;
+                    self.on_event(host, event);
+                }
+            }
+        }
+        is_any
+    }
+
+    fn send_of_stack(&mut self, host: usize, octets: Vec<u8>) {
+        if let Some((locators, message)) = control_message(&octets) {
+            self.rules.on_control_sent(host, message, locators, self.now);
+        }
+        // A payload header hides the packet of the socket.
+        let has_header = packet::header(&octets).is_none_or(|(_, next)| next == PROTOCOL);
+        let original = (!has_header).then(|| Rc::new(octets.clone()));
+        self.transmit(host, Parcel { octets, original });
+    }
+
+    /// Lets the connections of a host stack use their sockets.
+    fn advance_all(&mut self, host: usize) {
+        let numbers: Vec<_> = self.workloads.keys().copied().collect();
+        for number in numbers {
+            for side in Side::BOTH {
+                let now = self.now;
+                let Some(workload) = self.workloads.get_mut(&number) else { continue };
+                if workload.host(side) != host || workload.is_over {
+                    continue;
+                }
+                let new = workload.application.advance(side, now);
+                self.check(new.is_some(), Rule::StreamIntact, || format!("workload {number}"));
+                if let Some(new @ 1..) = new {
+                    self.on_delivery(number, side, new);
+                }
+                self.drain_workload(number);
+            }
+        }
+    }
+
+    /// Opens a connection once the hosts have their addresses.
+    pub(super) fn on_start_of_tcp(&mut self, number: usize, plan: Workload) {
+        let newest = |port: Port| self.nodes.get(port.host)?.newest(port.uplink);
+        let (Some(from), Some(to)) = (newest(plan.from), newest(plan.to)) else {
+            return self.start_later(number, plan);
+        };
+        let ends = [(plan.from, from), (plan.to, to)].map(|(port, address)| {
+            match self.nodes.get(port.host).and_then(|node| node.stack.as_ref()) {
+                Some(stack) => End::Stack(stack.shared()),
+                None => End::kernel(address, self.rng.seed(), self.now),
+            }
+        });
+        let Kind::Stream { bytes, pace } = plan.kind else { return };
+        let until = plan.until.map(instant);
+        let opened = Tcp::open(port_of(number), ends, to, (bytes, pace), until, self.now);
+        let Some((tcp, ulids)) = opened else { return self.start_later(number, plan) };
+        self.starts_left -= 1;
+        self.begin(number, Running::with(plan, ulids, Box::new(tcp)));
+    }
+
+    /// Looks again soon whether a host has its addresses, unless it has had time enough.
+    fn start_later(&mut self, number: usize, plan: Workload) {
+        if self.now < instant(plan.start + LONGEST_START) {
+            self.queue.push(self.now + START_LOOK, Occurrence::Start(number));
+        } else {
+            self.starts_left -= 1;
+        }
+    }
+
+    pub(super) fn check_drops_of_stacks(&mut self) {
+        for (host, node) in self.nodes.iter().enumerate() {
+            if let Some(stack) = &node.stack {
+                let may_mislead = self.network.may_have_misled(host);
+                self.rules.on_drops(host, stack.drops().into_iter(), may_mislead, self.now);
+            }
+        }
+    }
+}
+
+/// The addresses of a packet and its control message of Shim6, if it has one.
+fn control_message(octets: &[u8]) -> Option<(LocatorPair, &[u8])> {
+    let (locators, _) = packet::header(octets).filter(|(_, next)| *next == PROTOCOL)?;
+    (!packet::has_payload_header(octets)).then(|| (locators, packet::payload(octets)))
+}
+
+/// Time between two looks whether a host has its addresses.
+const START_LOOK: Duration = Duration::from_millis(500);
+/// Time after which a connection is not opened any more.
+const LONGEST_START: Duration = Duration::from_secs(60);
