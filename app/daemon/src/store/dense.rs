@@ -112,6 +112,9 @@ struct Entry {
     /// `None`: the peer's list has all of its locators.
     #[serde(default, skip_serializing_if = "is_usual")]
     listed: Option<u8>,
+    /// Number of locators that a signature proves.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    signed: u8,
     #[serde(default, skip_serializing_if = "is_usual")]
     generation: Option<u32>,
     /// `None`: the usual one of RFC 5534.
@@ -153,6 +156,7 @@ impl Entry {
             from: (current.local != ulids.local).then(|| ours(current.local)),
             to: (current.peer != ulids.peer).then(|| theirs(current.peer)),
             listed: (usize::from(peer.listed) != peer.locators.len()).then_some(peer.listed),
+            signed: peer.signed,
             generation: peer.generation,
             send_timeout: (peer.send_timeout != DEFAULT_SEND_TIMEOUT.into())
                 .then_some(peer.send_timeout),
@@ -191,6 +195,7 @@ impl Entry {
             peer: PeerSet {
                 locators: self.peer,
                 listed,
+                signed: self.signed,
                 generation: self.generation,
                 send_timeout: self.send_timeout.unwrap_or(DEFAULT_SEND_TIMEOUT.into()),
                 preferences: self.preferences,
