@@ -50,6 +50,7 @@ impl Plan {
             | What::RouteRemoved { uplink }
             | What::RouteAdded { uplink }
             | What::PrefixAdded { uplink }
+            | What::Misled { uplink }
             | What::PrefixWithdrawn { uplink } => uplink.host,
             What::Kill { host }
             | What::Restart { host }

@@ -97,6 +97,7 @@ pub(crate) mod tests {
             sent: 0,
             is_guest: false,
             moved: None,
+            rtt: None,
         }
     }
 
