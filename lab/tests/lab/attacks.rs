@@ -113,12 +113,12 @@ fn a_connection_that_begins_during_an_attack_has_a_row_with_its_context() {
 }
 
 #[test]
-fn messages_of_contexts_from_strangers_make_no_context_and_draw_no_more_than_they_send() {
+fn messages_of_contexts_from_strangers_make_no_context_and_draw_an_r1bis_at_most() {
     let attacks = [Attack::Keepalives, Attack::Errors];
     let Some(rows) = rows(&attacks, Begin::Before, Some(5_000)) else { return };
     for row in &rows {
         assert_eq!(number(row, "entries"), 1.0, "{row}");
-        assert!(number(row, "octets_out_per_in") <= 1.0, "{row}");
+        assert!(number(row, "octets_out_per_in") <= 1.5, "{row}");
     }
     assert!(number(&rows[0], "answers_per_s") > 0.0, "R1bis: {}", rows[0]);
 }
@@ -159,7 +159,7 @@ fn locator_updates_draw_questions_alone_to_a_third_party() {
 
 #[test]
 fn a_user_with_idle_connections_and_made_up_routers_leave_status_and_failover() {
-    let attacks = [Attack::Connections, Attack::Prefixes];
+    let attacks = [Attack::Connections, Attack::Prefixes, Attack::Routers];
     let Some(rows) = rows(&attacks, Begin::Before, None) else { return };
     for row in &rows {
         assert!(number(row, "packets_per_s") > 0.0, "{row}");

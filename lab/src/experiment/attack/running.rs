@@ -3,6 +3,7 @@
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_types::Ilv;
@@ -13,6 +14,7 @@ use super::handshake;
 use super::host;
 use crate::experiment::recovery::{Flow, Scene};
 use crate::hop::{ETHERNET_LEN, Hop};
+use crate::interrupt;
 use crate::netns::{Namespace, Worker};
 use crate::topology::{HOSTS, ISPS, host_address};
 use crate::workload::{Answers, Generator, LONGEST_FLOOD, STRANGER, Stream};
@@ -138,8 +140,8 @@ impl Running {
         self.send(router, &hop, [b, a], &frames::locator_updates(&nonce, &locators), rate)
     }
 
-    /// Sends Router Advertisements on the link between host A and ISP 2. The kernel of host A follows routers there, and
-    /// the router of ISP 2 advertises its prefix as well.
+    /// Sends Router Advertisements on the link between host A and ISP 2. The kernel of host A follows routers there. It
+    /// knows the router of ISP 2 first, which advertises its prefix each second.
     fn advertise(
         &mut self,
         scene: &Scene,
@@ -147,11 +149,16 @@ impl Running {
         are_default: bool,
         rate: u64,
     ) -> anyhow::Result<()> {
-        let accept = format!("ipv6/conf/{}/accept_ra", ISPS[1]);
-        scene.lab.namespace(HOSTS[0])?.sysctl(&accept, "1")?;
+        let host = scene.lab.namespace(HOSTS[0])?;
+        host.sysctl(&format!("ipv6/conf/{}/accept_ra", ISPS[1]), "1")?;
+        let own = link_local(router, &hop.interface)?;
         let hop = Hop { next: ALL_NODES_ETHERNET, ..hop };
         let honest = frames::advertisements_of(Ilv::of(victim).l64.octets());
-        self.send(router, &hop, [link_local(router, &hop.interface)?, ALL_NODES], &honest, 1)?;
+        self.send(router, &hop, [own, ALL_NODES], &honest, 1)?;
+        interrupt::wait_for("the router of ISP 2", ROUTER_LIMIT, || {
+            let routes = host.ip(&["-6", "route", "show", "default", "via", &own.to_string()])?;
+            Ok((!routes.is_empty()).then_some(()))
+        })?;
         let frames = frames::router_advertisements(are_default);
         self.send(router, &hop, [STRANGER, ALL_NODES], &frames, rate)
     }
@@ -252,8 +259,10 @@ fn ports(flow: Option<&Flow>) -> anyhow::Result<[u16; 2]> {
 /// The link-local address of an interface.
 fn link_local(router: &Namespace, interface: &str) -> anyhow::Result<Ipv6Addr> {
     let shown = router.ip_json(&["-6", "addr", "show", "dev", interface, "scope", "link"])?;
-    let text = shown.first().and_then(|link| link["addr_info"][0]["local"].as_str());
-    Ok(text.context("a link-local address")?.parse()?)
+    // `ip` prints an empty object for each address of another scope.
+    let all = shown.iter().filter_map(|link| link["addr_info"].as_array()).flatten();
+    let mut texts = all.filter_map(|address| address["local"].as_str());
+    Ok(texts.next().context("a link-local address")?.parse()?)
 }
 
 /// Octets of hexadecimal digits.
@@ -262,6 +271,8 @@ fn octets(digits: &str) -> Option<Vec<u8>> {
     (0..digits.len()).step_by(2).map(octet).collect()
 }
 
+/// Longest time until a host knows a router that advertises each second.
+const ROUTER_LIMIT: Duration = Duration::from_secs(10);
 /// All nodes on the link (RFC 4291 s2.7.1), and their link-layer address (RFC 2464 s7).
 const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 const ALL_NODES_ETHERNET: [u8; 6] = [0x33, 0x33, 0, 0, 0, 1];
