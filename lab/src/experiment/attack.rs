@@ -5,8 +5,11 @@
 //! the transfer has recovered. A row tells its figures as they are: no figure is a fault of the run.
 
 mod catalogue;
+mod frames;
 mod handshake;
+mod host;
 mod packets;
+mod running;
 
 use std::time::{Duration, Instant};
 
@@ -22,11 +25,11 @@ use crate::named::named;
 use crate::workload::{Arrivals, Gap, LONGEST_FLOOD};
 
 pub use catalogue::Attack;
-use catalogue::{Running, Traffic};
+use running::{Running, Traffic};
 
 /// Attacks on a host: processor time, memory, answers, and gaps of an honest connection (as root).
 ///
-/// Between two real daemons in network namespaces, a network for each row; some five minutes with the default
+/// Between two real daemons in network namespaces, a network for each row; some ten minutes with the default
 /// parameters.
 #[derive(Clone, Debug, Args, Serialize)]
 pub struct Attacks {
@@ -34,7 +37,7 @@ pub struct Attacks {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Attack::ALL.iter().copied(), hide_default_value = true)]
     #[serde(serialize_with = "as_names")]
     pub attacks: Vec<Attack>,
-    /// When the connection begins; a row for each.
+    /// When the connection begins; a row for each. If the attacker knows the connection, it begins before the attack.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Begin::ALL.iter().copied(), hide_default_value = true)]
     #[serde(serialize_with = "as_names")]
     pub begin: Vec<Begin>,
@@ -69,8 +72,8 @@ struct Row {
     /// answer.
     entries: Option<u64>,
     answers_per_s: f64,
-    /// Octets of the answers to made-up sources for each octet of the attack, from the IPv6 headers on. `None` if made-up
-    /// sources sent nothing.
+    /// Octets of the packets to made-up addresses for each octet of the attack, from the IPv6 headers on, to the end of the
+    /// attack. `None` if the attacker sent no octet of its own.
     octets_out_per_in: Option<f64>,
     /// Time from the begin of the connection until both hosts have its context or session. `None` if they have none in
     /// time.
@@ -99,6 +102,8 @@ named! {
         NotInTime = "not in time",
         /// The attack moved the connection before the cut, so the cut did not hit it.
         MovedBefore = "moved before",
+        /// The attacker is the correspondent, so the connection is no honest one.
+        NoCut = "no cut",
         /// The connection had no context or session in time, so there was no cut.
         NotProtected = "not protected",
     }
@@ -117,7 +122,10 @@ impl Experiment for Attacks {
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         let of_attack = |&attack: &Attack| self.begin.iter().map(move |&begin| (attack, begin));
-        let planned: Vec<_> = self.attacks.iter().flat_map(of_attack).collect();
+        let is_possible = |&(attack, begin): &(Attack, Begin)| {
+            begin == Begin::Before || !attack.knows_the_connection()
+        };
+        let planned: Vec<_> = self.attacks.iter().flat_map(of_attack).filter(is_possible).collect();
         ensure!(!planned.is_empty() && !self.length.is_zero(), "nothing to measure");
         ensure!(
             self.length + self.limit * 2 <= LONGEST_FLOOD / 2,
@@ -162,10 +170,12 @@ impl Attacks {
         let gap = longest_gap(&flow.arrivals(), begun);
         let traffic = running.traffic()?;
         let (outcome, cut_gap) = match protected {
+            Some(_) if attack.is_of_the_correspondent() => (Outcome::NoCut, None),
             Some(_) => self.cut(&mut scene, &flow)?,
             None => (Outcome::NotProtected, None),
         };
         let entries = entries(attack, &scene);
+        let drawn = amplification(attack, running.traffic()?);
         running.finish()?;
         // The connection of a host that did not recover may have ended.
         let _ = flow.lost(0);
@@ -180,7 +190,7 @@ impl Attacks {
             memory_growth_octets: after.memory.cast_signed() - before.memory.cast_signed(),
             entries,
             answers_per_s: per_second(traffic.answers),
-            octets_out_per_in: amplification(attack, traffic),
+            octets_out_per_in: drawn,
             protected_s: protected.map(|time| time.as_secs_f64()),
             gap_s: gap.map(|gap| gap.length().as_secs_f64()),
             cut_gap_s: cut_gap.map(|gap| gap.length().as_secs_f64()),
@@ -195,7 +205,8 @@ impl Attacks {
             Begin::During => None,
         };
         let (begun, before) = (Instant::now(), Usage::of(scene.daemons[0].id())?);
-        let running = attack.start(scene, self.rate)?;
+        let running =
+            Running::start(attack, scene, self.rate, first.as_ref().map(|(flow, _)| flow))?;
         let (flow, protected) = match first {
             Some(first) => first,
             None => {
@@ -248,9 +259,9 @@ fn longest_gap(arrivals: &[Arrivals], begin: Instant) -> Option<Gap> {
     gaps.max_by_key(Gap::length)
 }
 
-/// Answers to a spoofed peer go to that peer and are not counted.
+/// Answers to a spoofed host go to that host and are not counted.
 fn amplification(attack: Attack, traffic: Traffic) -> Option<f64> {
-    let is_counted = attack != Attack::Ulids && traffic.octets > 0;
+    let is_counted = !attack.is_in_the_name_of_hosts() && traffic.octets > 0;
     is_counted.then(|| traffic.octets_of_answers as f64 / traffic.octets as f64)
 }
 

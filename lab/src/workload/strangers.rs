@@ -19,7 +19,8 @@ pub(crate) fn make_up_source(frame: &mut [u8], number: u64) {
     frame[SOURCE_AT + 4] |= 0xf0;
 }
 
-/// Counts and drops the packets to made-up sources in a router.
+/// Drops the packets to made-up sources in a router, and counts them, except plain UDP: services of a host send that,
+/// and not Moorline.
 #[derive(Debug)]
 pub(crate) struct Answers {
     router: Namespace,
@@ -33,7 +34,7 @@ impl Answers {
     pub(crate) fn start(router: &Namespace) -> anyhow::Result<Self> {
         router.nft(&format!(
             "table inet {TABLE} {{ counter answers {{ }}; chain received {{ type filter hook prerouting priority 0; \
-             ip6 daddr {SOURCES} counter name answers drop; }}; }}"
+             ip6 daddr {SOURCES} ip6 nexthdr udp drop; ip6 daddr {SOURCES} counter name answers drop; }}; }}"
         ))?;
         Ok(Self { router: router.clone() })
     }

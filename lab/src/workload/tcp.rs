@@ -63,6 +63,8 @@ impl Default for Carriage {
 #[derive(Debug)]
 pub struct TcpTransfer {
     arrivals: Arrivals,
+    /// Ports of the client and of the server.
+    ports: [u16; 2],
     receiver: Worker<TcpOutcome>,
     sender: Worker<bool>,
     /// Subflows of MPTCP join by the listener while the connection lasts.
@@ -95,6 +97,8 @@ impl TcpTransfer {
         let Carriage { protocol, chunk } = carriage;
         let &TcpOptions { ref client, ref server, sender, bytes, rate } = options;
         let ([from, to], listener) = socket::connection([client, server], protocol)?;
+        let port = |stream: &TcpStream| stream.local_addr().map(|address| address.port());
+        let ports = [port(&from).context("port")?, port(&to).context("port")?];
         let (from, to) = match sender {
             Sender::Client => (from, to),
             Sender::Server => (to, from),
@@ -111,6 +115,7 @@ impl TcpTransfer {
             receiver: namespace
                 .work("tcp receive", move |stop| receive(to, bytes, &noted, stop))?,
             arrivals,
+            ports,
             _listener: listener,
         })
     }
@@ -119,6 +124,11 @@ impl TcpTransfer {
     #[must_use]
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
+    }
+
+    /// Ports of the client and of the server.
+    pub(crate) const fn ports(&self) -> [u16; 2] {
+        self.ports
     }
 
     /// Whether the transfer has ended, so that [`TcpTransfer::finish`] would return at once.

@@ -14,6 +14,7 @@ use moorline_lab::topology::HOSTS;
 use moorline_lab::workload::{Endpoint, I1Flood, Sender, TcpOptions, TcpTransfer};
 use moorline_types::ContextTag;
 use moorline_wire::{Message, Packet};
+use serde_json::Value;
 
 const SHIM6: u8 = 140;
 
@@ -59,61 +60,119 @@ impl Watch for Unwatched {
     fn done(&mut self, _: f64) {}
 }
 
-/// Two rows, with a short attack at a low rate.
-#[test]
-fn the_catalogue_has_a_row_for_each_attack_and_the_connection_lives_without_one() {
-    let catalogue = Attacks {
-        attacks: vec![Attack::Nothing, Attack::I2],
-        begin: vec![Begin::Before],
-        length: Duration::from_millis(500),
-        rate: Some(200),
-        ..Attacks::default()
-    };
+/// Rows of the catalogue with a short attack. `None` if the catalogue cannot run here.
+fn rows(attacks: &[Attack], begin: Begin, rate: Option<u64>) -> Option<Vec<Value>> {
+    let length = Duration::from_millis(500);
+    let (attacks, begin) = (attacks.to_vec(), vec![begin]);
+    let catalogue = Attacks { attacks, begin, length, rate, ..Attacks::default() };
     if is_skipped("attack", &catalogue.obstacles()) {
-        return;
+        return None;
     }
     let results = experiment::run(&catalogue, &mut Unwatched).unwrap();
-    let [control, i2] = results.points.as_slice() else { panic!("{:?}", results.points) };
-    let number = |row: &serde_json::Value, name: &str| {
-        row[name].as_f64().unwrap_or_else(|| panic!("{name} of {row}"))
-    };
-    for row in [control, i2] {
+    assert_eq!(results.points.len(), catalogue.attacks.len());
+    for (row, attack) in results.points.iter().zip(&catalogue.attacks) {
+        assert_eq!(row["attack"], attack.name());
+        let has_all = results.columns.split_whitespace().all(|name| row.get(name).is_some());
+        assert!(has_all, "{} in {row}", results.columns);
         for name in ["processor_share", "memory_growth_octets", "gap_s", "entries"] {
             number(row, name);
         }
+        // A busy machine may look like a failure of the path, and move the connection before the cut.
+        assert_ne!(row["outcome"], "not in time", "{row}");
+        assert_ne!(row["outcome"], "not protected", "{row}");
     }
-    assert_eq!((&control["attack"], &i2["attack"]), (&"none".into(), &"i2".into()));
+    Some(results.points)
+}
+
+fn number(row: &Value, name: &str) -> f64 {
+    row[name].as_f64().unwrap_or_else(|| panic!("{name} of {row}"))
+}
+
+#[test]
+fn the_catalogue_has_a_row_for_each_attack_and_the_connection_lives_without_one() {
+    let attacks = [Attack::Nothing, Attack::I2];
+    let Some(rows) = rows(&attacks, Begin::Before, Some(200)) else { return };
+    let [control, i2] = rows.as_slice() else { panic!("{rows:?}") };
     assert_eq!((number(control, "packets_per_s"), number(control, "entries")), (0.0, 1.0));
     assert!(control["octets_out_per_in"].is_null(), "{control}");
-    // A busy machine may look like a failure of the path, and move the connection before the cut.
-    assert_ne!(control["outcome"], "not in time", "{control}");
     if control["outcome"] == "recovered" {
         assert!(number(control, "cut_gap_s") > 0.0, "{control}");
     }
     assert!(number(i2, "answers_per_s") > 0.0, "the host hears the attack: {i2}");
     assert!(number(i2, "octets_out_per_in") > 0.0, "{i2}");
     assert!(number(i2, "entries") >= 1.0, "{i2}");
-    let table = results.columns.split_whitespace().all(|name| i2.get(name).is_some());
-    assert!(table, "{} in {i2}", results.columns);
 }
 
 #[test]
 fn a_connection_that_begins_during_an_attack_has_a_row_with_its_context() {
-    let catalogue = Attacks {
-        attacks: vec![Attack::I1],
-        begin: vec![Begin::During],
-        length: Duration::from_millis(500),
-        ..Attacks::default()
-    };
-    if is_skipped("attack", &catalogue.obstacles()) {
-        return;
+    let Some(rows) = rows(&[Attack::I1], Begin::During, None) else { return };
+    let [row] = rows.as_slice() else { panic!("{rows:?}") };
+    assert_eq!(row["begin"], "during");
+    assert!(number(row, "packets_per_s") > 0.0, "{row}");
+    assert!(number(row, "protected_s") < 1.0, "{row}");
+}
+
+#[test]
+fn messages_of_contexts_from_strangers_make_no_context_and_draw_an_r1bis_at_most() {
+    let attacks = [Attack::Keepalives, Attack::Errors];
+    let Some(rows) = rows(&attacks, Begin::Before, Some(5_000)) else { return };
+    for row in &rows {
+        assert_eq!(number(row, "entries"), 1.0, "{row}");
+        assert!(number(row, "octets_out_per_in") <= 1.5, "{row}");
     }
-    let results = experiment::run(&catalogue, &mut Unwatched).unwrap();
-    let [row] = results.points.as_slice() else { panic!("{:?}", results.points) };
-    assert_eq!((&row["attack"], &row["begin"]), (&"i1".into(), &"during".into()));
-    assert!(row["packets_per_s"].as_f64().unwrap() > 0.0, "{row}");
-    assert!(row["protected_s"].as_f64().is_some(), "{row}");
-    assert_ne!(row["outcome"], "not in time", "{row}");
+    assert!(number(&rows[0], "answers_per_s") > 0.0, "R1bis: {}", rows[0]);
+}
+
+#[test]
+fn forked_instances_of_one_address_have_its_share_of_the_table() {
+    let Some(rows) = rows(&[Attack::Forks], Begin::Before, None) else { return };
+    let entries = number(&rows[0], "entries");
+    assert!(1.0 < entries && entries < 65_536.0 / 4.0, "{}", rows[0]);
+}
+
+#[test]
+fn strangers_whose_datagrams_a_service_answers_get_less_of_shim6_than_they_send() {
+    let attacks = [Attack::Echoed, Attack::Wanted];
+    let Some(rows) = rows(&attacks, Begin::Before, None) else { return };
+    for row in &rows {
+        assert!(number(row, "entries") > 1.0, "the host wants contexts: {row}");
+        assert!(number(row, "octets_out_per_in") <= 1.0, "{row}");
+    }
+}
+
+#[test]
+fn who_sends_in_the_name_of_both_hosts_does_not_keep_a_connection_on_a_dead_path() {
+    let attacks = [Attack::Ports, Attack::UlidsIlnp, Attack::PortsIlnp];
+    let Some(rows) = rows(&attacks, Begin::Before, None) else { return };
+    for row in &rows {
+        assert!(number(row, "packets_per_s") > 0.0, "{row}");
+        assert!(row["octets_out_per_in"].is_null(), "{row}");
+    }
+}
+
+#[test]
+fn locator_updates_draw_questions_alone_to_a_third_party() {
+    let Some(rows) = rows(&[Attack::ThirdParty], Begin::Before, None) else { return };
+    let drawn = number(&rows[0], "octets_out_per_in");
+    assert!(0.0 < drawn && drawn <= 3.0, "{}", rows[0]);
+}
+
+#[test]
+fn a_user_with_idle_connections_and_made_up_routers_leave_status_and_failover() {
+    let attacks = [Attack::Connections, Attack::Prefixes, Attack::Routers];
+    let Some(rows) = rows(&attacks, Begin::Before, None) else { return };
+    for row in &rows {
+        assert!(number(row, "packets_per_s") > 0.0, "{row}");
+    }
+}
+
+/// The attacker has to know the connection.
+#[test]
+fn an_attack_that_needs_a_connection_has_no_row_before_one() {
+    let begin = vec![Begin::During];
+    let catalogue = Attacks { attacks: vec![Attack::Ports], begin, ..Attacks::default() };
+    let error = experiment::run(&catalogue, &mut Unwatched).unwrap_err();
+    assert!(error.to_string().contains("nothing to measure"), "{error:#}");
 }
 
 #[test]
