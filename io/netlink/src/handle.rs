@@ -54,12 +54,14 @@ impl Netlink {
     /// # Errors
     /// The kernel's tables cannot be read.
     pub async fn view(&self) -> Result<HostView, Error> {
-        self.interfaces().map(|all| all.view)
+        self.interfaces(&Interfaces::default()).map(|all| all.view)
     }
 
-    pub(crate) fn interfaces(&self) -> Result<Interfaces, Error> {
+    /// Reads the interfaces. `before` is what was read last.
+    pub(crate) fn interfaces(&self, before: &Interfaces) -> Result<Interfaces, Error> {
         let (links, addresses) = (self.link_rows()?, self.address_rows()?);
-        Ok(Interfaces::read(&links, &addresses, &self.route_rows(libc::RT_TABLE_MAIN)?))
+        let routes = self.route_rows(libc::RT_TABLE_MAIN)?;
+        Ok(Interfaces::read(&links, &addresses, &routes, before))
     }
 }
 

@@ -4,6 +4,7 @@ use crate::handle::Netlink;
 use crate::message::{Action, Rule};
 use crate::row::Row;
 use crate::settings::PROTOCOL;
+use crate::view::Interfaces;
 use moorline_addresses::{HostView, Uplink};
 use moorline_types::Prefix;
 
@@ -54,7 +55,7 @@ pub enum Takes {
 /// The kernel's tables cannot be read.
 pub async fn look() -> Result<Look, Error> {
     let netlink = Netlink::connect()?;
-    let view = netlink.interfaces()?.view;
+    let view = netlink.interfaces(&Interfaces::default())?.view;
     let deaf = view.bare.iter().filter(|one| is_deaf(one.ifindex)).cloned().collect();
     let read = |row: &Row| {
         let rule = Rule::read(row);

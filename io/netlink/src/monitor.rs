@@ -23,7 +23,8 @@ pub struct Monitor {
     socket: Bulletin,
     /// State of the tables when they were last read.
     before: Interfaces,
-    read_at: Instant,
+    /// When the tables may be read again.
+    read_again_at: Instant,
     /// Whether the tables may have changed since.
     is_due: bool,
     /// Whether notices were lost, and interfaces whose routes were taken, for the next notice.
@@ -58,8 +59,8 @@ impl Netlink {
         Ok(Monitor {
             netlink: self.clone(),
             socket,
-            before: self.interfaces()?,
-            read_at: Instant::now() - MIN_INTERVAL,
+            before: self.interfaces(&Interfaces::default())?,
+            read_again_at: Instant::now(),
             is_due: false,
             resynced: false,
             routes_taken: BTreeSet::new(),
@@ -83,13 +84,17 @@ impl Monitor {
                     () = self.netlink.untold.notified() => true,
                 };
             }
-            // The first notice of a burst causes a reading at once; the others cause one reading a little later.
-            sleep_until(self.read_at + MIN_INTERVAL).await;
+            // The first notice of a burst causes a reading at once; the others cause one reading a little later. Any node on a
+            // link can have the kernel add routes, so readings of many routes have longer pauses.
+            sleep_until(self.read_again_at).await;
             while let Some(more) = self.socket.next().now_or_never() {
                 self.look_at(more);
             }
-            (self.is_due, self.read_at) = (false, Instant::now());
-            match self.netlink.interfaces() {
+            let began = Instant::now();
+            let read = self.netlink.interfaces(&self.before);
+            self.is_due = false;
+            self.read_again_at = began + MIN_INTERVAL.max(began.elapsed() * REST);
+            match read {
                 Ok(now) => {
                     if let Some(notice) = self.take_notice(now) {
                         return notice;
@@ -166,6 +171,8 @@ const GROUPS: [u32; 3] = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV6_IFADDR, libc::R
 /// Port of the kernel, for changes that it makes by itself. For other changes, the notice has the port of the
 /// process.
 const KERNEL: u32 = 0;
+/// Shortest time from one reading of the tables to the next, in lengths of the reading.
+const REST: u32 = 4;
 /// Shortest time between two readings of the tables. A burst (an interface that goes down with all its routes) comes
 /// in within a millisecond or two.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);

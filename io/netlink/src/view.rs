@@ -3,7 +3,8 @@ use crate::message::{Hop, mtu, table};
 use crate::row::{Row, read_u32};
 use crate::settings::{LINK_NAMES, PROTOCOL};
 use moorline_addresses::{
-    DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink, UplinkAddress,
+    DefaultRoute, HostView, Lifetimes, MAX_DEFAULT_ROUTES, MAX_SPECIFIC, SpecificRoute, Uplink,
+    UplinkAddress,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -18,23 +19,20 @@ pub(crate) struct Interfaces {
 }
 
 impl Interfaces {
-    /// Combines the three dumps.
-    pub(crate) fn read(links: &[Row], addresses: &[Row], routes: &[Row]) -> Self {
+    /// Combines the three dumps. Of too many default routes those that were there `before` stay.
+    pub(crate) fn read(links: &[Row], addresses: &[Row], routes: &[Row], before: &Self) -> Self {
         let uplinks = links.iter().filter_map(read_link);
         let mut all: BTreeMap<u32, _> = uplinks.map(|uplink| (uplink.ifindex, uplink)).collect();
         for row in addresses {
             let Some(uplink) = all.get_mut(&row.header_u32(4)) else { continue };
             uplink.addresses.extend(read_uplink_address(row));
         }
-        for row in routes {
-            for (ifindex, route) in read_default_routes(row) {
-                let Some(uplink) = all.get_mut(&ifindex) else { continue };
-                uplink.default_routes.push(route);
-            }
-        }
+        let mut default_routes = default_routes(routes);
         for uplink in all.values_mut() {
             uplink.addresses.sort_by_key(|own| own.address);
-            uplink.default_routes.sort();
+            let known = before.all.get(&uplink.ifindex).map(|one| &*one.default_routes);
+            let found = default_routes.remove(&uplink.ifindex).unwrap_or_default();
+            uplink.default_routes = at_most(found, known.unwrap_or_default());
             let general = uplink.default_routes.iter().find(|route| route.source.is_none());
             uplink.gateway =
                 general.or(uplink.default_routes.first()).and_then(|route| route.gateway);
@@ -66,6 +64,32 @@ impl Interfaces {
         }
         Self { all, view }
     }
+}
+
+/// The default routes in rows of the main table, by interface. Each comes with a mark: whether a Router Advertisement brought it.
+fn default_routes(rows: &[Row]) -> BTreeMap<u32, Vec<(bool, DefaultRoute)>> {
+    let mut found = BTreeMap::<_, Vec<_>>::new();
+    for row in rows {
+        let is_advertised = row.byte(5) == RTPROT_RA;
+        for (ifindex, route) in read_default_routes(row) {
+            found.entry(ifindex).or_default().push((is_advertised, route));
+        }
+    }
+    found
+}
+
+/// The default routes of an interface in their order, up to [`MAX_DEFAULT_ROUTES`]. Any node on the link can advertise more, so
+/// those that somebody has set, and those that were `known`, come first.
+fn at_most(mut found: Vec<(bool, DefaultRoute)>, known: &[DefaultRoute]) -> Vec<DefaultRoute> {
+    if found.len() > MAX_DEFAULT_ROUTES {
+        found.sort_by_key(|(is_advertised, route)| {
+            (*is_advertised && !known.contains(route), *route)
+        });
+        found.truncate(MAX_DEFAULT_ROUTES);
+    }
+    let mut kept: Vec<_> = found.into_iter().map(|(_, route)| route).collect();
+    kept.sort();
+    kept
 }
 
 pub(crate) fn is_uplink(interface: &Uplink) -> bool {
@@ -174,6 +198,8 @@ pub(crate) fn is_our_link(row: &Row) -> bool {
     row.text(libc::IFLA_IFNAME).is_some_and(|name| LINK_NAMES.contains(&name.as_str()))
 }
 
+/// Origin of a route that a Router Advertisement brought (linux/rtnetlink.h).
+const RTPROT_RA: u8 = 9;
 pub(crate) const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 const IFF_POINTOPOINT: u32 = libc::IFF_POINTOPOINT.cast_unsigned();
 const IFF_NOARP: u32 = libc::IFF_NOARP.cast_unsigned();

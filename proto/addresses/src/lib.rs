@@ -50,6 +50,6 @@ pub use routes::{FoundRoute, MovedRoute, Mover, RouteStep, Routes};
 pub use temporary::{DatedSet, TemporaryLifetimes};
 pub use unbound::{Unbound, UnboundDue, UnboundPeer, UnboundPlan};
 pub use view::{
-    AddressFlags, DefaultRoute, DefaultWays, HostView, Lifetimes, MAX_SPECIFIC, NextHop,
-    SpecificRoute, Uplink, UplinkAddress, deciding,
+    AddressFlags, DefaultRoute, DefaultWays, HostView, Lifetimes, MAX_DEFAULT_ROUTES, MAX_SPECIFIC,
+    NextHop, SpecificRoute, Uplink, UplinkAddress, deciding,
 };

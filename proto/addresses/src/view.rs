@@ -137,6 +137,9 @@ pub fn deciding<'a>(
 /// Largest number of routes of the main table that are known. A host with more is a router.
 pub const MAX_SPECIFIC: usize = 256;
 
+/// Largest number of default routes of an interface that are known: 32. Any node on a link can have the kernel add some.
+pub const MAX_DEFAULT_ROUTES: usize = 32;
+
 /// Default routes of the host, each with its interface.
 pub type DefaultWays = Vec<(u32, DefaultRoute)>;
 
@@ -183,7 +186,7 @@ pub struct Uplink {
     pub mtu: u32,
     /// Router of the default route with the lowest metric; `None` on a point-to-point link.
     pub gateway: Option<Ipv6Addr>,
-    /// All default routes through the interface, the one with the lowest metric first.
+    /// Default routes through the interface, the one with the lowest metric first. Beyond [`MAX_DEFAULT_ROUTES`] not all are known.
     pub default_routes: Vec<DefaultRoute>,
     /// Global addresses, also those not in use (tentative, deprecated).
     pub addresses: Vec<UplinkAddress>,

@@ -54,6 +54,8 @@ pub(crate) struct Exploration {
     pub(crate) keepalives: u32,
     /// Repetitions left of the Probe Operational that ended the exploration.
     pub(crate) repetitions: u8,
+    /// Probes beyond the backoff, while the peer is heard, since the peer's last probe.
+    pub(crate) while_heard: u8,
     /// Watched payload counts only from this time on.
     pub(crate) watch_since: Instant,
     pub(crate) transmits: VecDeque<Transmit>,
@@ -98,6 +100,7 @@ impl Exploration {
             answers_to_reports: Answers::default(),
             keepalives: 0,
             repetitions: 0,
+            while_heard: 0,
             watch_since: Instant::ZERO,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -112,7 +115,7 @@ impl Exploration {
         hint: Option<LocatorPair>,
         now: Instant,
     ) {
-        self.keepalives = 0;
+        (self.keepalives, self.while_heard) = (0, 0);
         (self.began, self.left) = (now, None);
         self.is_own = false;
         self.order = Order::new(sets, failed, &mut self.random);
@@ -229,21 +232,21 @@ impl Exploration {
     }
 
     /// Arms the retransmission after a probe without a request. If there was no pair to probe, the timer is armed as
-    /// well, so that the first pair that appears need not wait. `is_heard`: the pace stays fast, and
-    /// the backoff begins anew.
+    /// well, so that the first pair that appears need not wait. `is_heard`: the probe keeps the initial pace, and the
+    /// backoff waits (decision 214).
     //= rfc5534#4.3-2
     pub(crate) fn pace(&mut self, config: &Config, has_pair: bool, is_heard: bool, now: Instant) {
-        if is_heard {
-            self.paced = self.paced.min(INITIAL_PROBES - 1);
-        }
-        self.paced = self.paced.saturating_add(1);
         if has_pair {
             self.last_probe = now;
         }
-        if is_heard && !self.is_initial() {
+        let paced = self.paced.saturating_add(1);
+        if is_heard && paced >= INITIAL_PROBES {
+            self.paced = self.paced.max(INITIAL_PROBES);
+            self.while_heard = self.while_heard.saturating_add(1);
             self.deadlines.retransmission = Some(now + config.probe_timeout(1));
             return;
         }
+        self.paced = paced;
         let timeout = config.probe_timeout(self.paced);
         let is_initial = self.is_initial();
         let wait = if is_initial { timeout } else { self.random.jitter(timeout) };

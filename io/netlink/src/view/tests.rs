@@ -36,3 +36,20 @@ fn flags_of_an_address_are_those_of_the_kernel() {
         assert_eq!(ours.0, kernels);
     }
 }
+
+#[test]
+fn of_too_many_default_routes_those_that_are_set_and_those_that_were_known_stay() {
+    let route = |metric, number: u16| {
+        DefaultRoute::new(metric, Some(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number)))
+    };
+    let few: Vec<_> = (1..=32).map(|number| (true, route(1024, number))).collect();
+    let all = |kept: &[(bool, DefaultRoute)]| kept.iter().map(|(_, one)| *one).collect::<Vec<_>>();
+    assert_eq!(at_most(few.iter().rev().copied().collect(), &[]), all(&few));
+    let flood = (1..=10_000).map(|number| (true, route(1024, number)));
+    let (set, known) = (route(2048, 1), route(1024, 9_999));
+    let found: Vec<_> = flood.chain([(false, set)]).collect();
+    let kept = at_most(found, &[known]);
+    assert_eq!(kept.len(), MAX_DEFAULT_ROUTES);
+    assert_eq!(kept[30..], [known, set], "in the order of metrics");
+    assert_eq!(kept[0], route(1024, 1));
+}

@@ -27,10 +27,12 @@ impl Machine {
         self.step(Input::Retransmission, Cause::SendTimeout, via, now);
     }
 
-    /// Whether this host is in InboundOk and has heard the peer since its last probe.
+    /// Whether this host is in InboundOk, has heard the peer since its last probe, and may send another probe for that.
     pub(super) fn hears_peer(&self) -> bool {
-        let last = self.exploration.as_ref().map(|exploration| exploration.last_probe());
-        self.suspects() && self.state == State::InboundOk && last.is_some_and(|at| self.heard >= at)
+        let is_due = self.exploration.as_ref().is_some_and(|exploration| {
+            self.heard >= exploration.last_probe() && exploration.while_heard < WHILE_HEARD
+        });
+        self.suspects() && self.state == State::InboundOk && is_due
     }
 
     /// A Probe InboundOk came in. Nothing answers the Probe Operational that this host sends now.
@@ -59,5 +61,8 @@ impl Machine {
     }
 }
 
+/// Probes at the initial pace while the peer is heard, for each probe of the peer: 10, which take 5 s. All contexts share
+/// a budget of probes, and payload can be anybody's. Not configurable.
+const WHILE_HEARD: u8 = 10;
 /// Repetitions of a Probe Operational: 3, at the Initial Probe Timeout. Not configurable.
 const REPETITIONS: u8 = 3;

@@ -51,13 +51,13 @@ fn a_machine_that_follows_the_rfc_alone_repeats_no_probe_operational() {
 }
 
 /// Payload of the peer comes in every 100 ms, after its Probe Exploring by the second ISPs. Gives the pairs and times of
-/// the probes of this host from the fourth second on.
-fn probes_while_heard(profile: Profile) -> Vec<(Instant, LocatorPair)> {
+/// the probes of this host from the fourth second on, and for so many milliseconds.
+fn probes_while_heard(profile: Profile, millis: u64) -> Vec<(Instant, LocatorPair)> {
     let (mut machine, ..) = exploring(profile);
     deliver(&mut machine, ba(2, 2), State::Exploring, 1, &[], at(20)).unwrap();
     drain(&mut machine);
     let mut log = Vec::new();
-    for now in (100..9_000).step_by(100).map(at) {
+    for now in (100..4_000 + millis).step_by(100).map(at) {
         log.extend(run(&mut machine, now).into_iter().map(|(at, one)| (at, one.pair)));
         if machine.watch() != 0 {
             machine.handle_payload(now, now);
@@ -70,13 +70,21 @@ fn probes_while_heard(profile: Profile) -> Vec<(Instant, LocatorPair)> {
 #[test]
 fn a_host_that_hears_its_peer_keeps_the_initial_pace_and_takes_the_pair_of_the_peer_each_second_time()
  {
-    let log = probes_while_heard(Profile::default());
-    assert!((9..=11).contains(&log.len()), "{log:?}");
+    let log = probes_while_heard(Profile::default(), 2_500);
+    assert!((4..=6).contains(&log.len()), "{log:?}");
     assert!(log.windows(2).all(|two| two.iter().any(|one| one.1 == ab(2, 2))), "{log:?}");
     assert!(log.iter().any(|one| one.1 != ab(2, 2)), "{log:?}");
 }
 
+/// All contexts share a budget of probes, and payload can be anybody's.
+#[test]
+fn ten_probes_at_the_initial_pace_follow_each_probe_of_the_peer() {
+    let minute = probes_while_heard(Profile::default(), 60_000);
+    let slow = probes_while_heard(Profile::RFC, 60_000);
+    assert!(minute.len() <= slow.len() + 10, "{minute:?}, {slow:?}");
+}
+
 #[test]
 fn the_rfc_alone_has_the_probes_of_such_a_host_back_off() {
-    assert!(probes_while_heard(Profile::RFC).len() <= 2);
+    assert!(probes_while_heard(Profile::RFC, 5_000).len() <= 2);
 }
