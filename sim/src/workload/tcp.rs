@@ -76,8 +76,15 @@ impl Tcp {
     ) -> Option<(Self, UlidPair)> {
         let [from, listens] = &mut ends;
         let listener = listens.with(now, |stack| stack.tcp_listen(None, port, 1)).ok()?;
-        let out = from.with(now, |stack| stack.tcp_connect((to.0, port), now)).ok()?;
-        let flow = from.with(now, |stack| stack.tcp_flow(out)).ok()?;
+        let connected = from.with(now, |stack| {
+            let out = stack.tcp_connect((to.0, port), now)?;
+            Ok::<_, Error>((out, stack.tcp_flow(out)?))
+        });
+        let Ok((out, flow)) = connected else {
+            // The next try listens at the same port.
+            let _ = listens.with(now, |stack| stack.tcp_unlisten(listener, now));
+            return None;
+        };
         let ulids = UlidPair::new(Ulid(flow.local.0), to.as_ulid());
         let tcp = Self {
             port,
