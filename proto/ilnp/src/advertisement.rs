@@ -12,6 +12,7 @@ use crate::consts::{
     SILENT_TRIES, TURN_PAUSE, UPDATE_LIFETIME,
 };
 use crate::event::{Cause, Classic, Event};
+use crate::heard::Heard;
 use crate::machine::Machine;
 use crate::paths::Locators;
 use crate::retry::Retry;
@@ -45,6 +46,8 @@ pub(crate) struct Question {
     pub(crate) shown: Option<(Locators, Instant)>,
     /// When a Locator Update last went out of turn.
     pub(crate) out_of_turn_at: Option<Instant>,
+    /// `None` if the correspondent has not reached us lately.
+    pub(crate) heard: Option<Heard>,
 }
 
 impl Advertisement {
@@ -66,6 +69,7 @@ impl Advertisement {
         let soonest = last.map_or(now, |last| now.max(last + MIN_RETRANSMISSION));
         let at = self.question.shown.map_or(soonest, |(_, at)| at);
         self.question.shown = Some((by, at));
+        self.question.heard = Some(Heard::by(by));
     }
 
     /// Takes the pair for a Locator Update out of turn, if its time has come.
@@ -137,6 +141,7 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = session.advertisement.as_deref_mut() else { return };
+        let likely = advertisement.likely((local, remote));
         if session.owes_update {
             advertisement.question.note((local, remote));
         }
@@ -149,7 +154,7 @@ impl Machine {
         let message = update.emit(wire.local.address(), wire.remote.address());
         if !self.send_of(id, wire, &message, sequence, now) {
             // An Echo Request has fewer octets, and its answer shows as much (decision 192).
-            self.ask_at(id, (local, remote), now);
+            self.ask_at(id, likely, now);
         }
     }
 
@@ -215,6 +220,7 @@ impl Machine {
         let awaits_first_answer = session.awaits_first_answer();
         let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
         let fresh = session.retry_of_update(now);
+        let is_unheard = session.is_silent();
         if let Some(advertisement) = &mut session.advertisement {
             let longest = match (is_question, takes_turns && goes_on) {
                 (_, true) => TURN_PAUSE,
@@ -225,6 +231,9 @@ impl Machine {
             // A question by another pair is no retransmission.
             let is_other = is_question && advertisement.question.goes_on_to_another(tries);
             advertisement.retry = if is_other { again.hastened(fresh) } else { again };
+            if is_unheard {
+                advertisement.ask_between_turns(fresh);
+            }
         }
         let goes_back = is_silent && self.go_back(id, now);
         if goes_back {

@@ -13,7 +13,7 @@ use crate::consts::{MAX_FAILED_PAIRS, NONCE_AFTER_CHANGE};
 use crate::event::{Event, MoveCause};
 use crate::machine::Machine;
 use crate::paths::{Failed, Locators};
-use crate::session::{RemoteLocator, Session};
+use crate::session::{RemoteLocator, Session, Sign};
 use moorline_datapath::ilnp::USED_INTERVAL;
 
 /// Place of a locator among the locators of a correspondent; less is better.
@@ -156,7 +156,14 @@ impl Machine {
         // the locator that it came to says nothing against locators that have just brought an answer.
         let works = remote == session.wire.1 && session.is_answered(now);
         let likely = (!works && self.has_locator(came_to)).then_some(came_to);
-        self.send_to(id, (likely, remote), &told, MoveCause::LocatorUpdate, now);
+        let is_unanswered = session.is_unanswered();
+        let local = session.wire.0;
+        let has_moved = self.send_to(id, (likely, remote), &told, MoveCause::LocatorUpdate, now);
+        if let Some(session) = self.ilcc.get_mut(id).filter(|_| has_moved && is_unanswered)
+            && session.wire.0 == local
+        {
+            session.sign = Sign::Doubted;
+        }
     }
 
     /// Follows a correspondent that has shown to be at another locator. The update that named it came from `source`, and the

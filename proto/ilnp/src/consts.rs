@@ -62,6 +62,12 @@ pub const MAX_QUESTION_PAUSE: Duration = Duration::from_secs(2);
 /// Pause between the Locator Updates of a question that all pairs have had in vain, while the session is in use: 1 s
 /// (decision 178). Not configurable.
 pub const TURN_PAUSE: Duration = Duration::from_secs(1);
+/// Number of turns of a question that keep the pace of the first one after the correspondent has reached us while the pair in
+/// use is silent: 12, with 24 Locator Updates (decision 215). Not configurable.
+pub const HEARD_TURNS: u8 = 12;
+/// Number of questions that the locators in use leave unanswered until a session that follows its correspondent doubts its
+/// own locator: 2 (decision 215). Not configurable.
+pub const DOUBTED_TRIES: usize = 2;
 /// Number of times that a proposal is sent: 3. Not configurable.
 pub const PROPOSAL_TRIES: u32 = 3;
 /// Number of times that a correspondent without the handshake is asked whether it reads our nonce: 3 (decision 146).

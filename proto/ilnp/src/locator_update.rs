@@ -127,6 +127,7 @@ impl Machine {
             if is_question { self.begin_question(id, now) } else { Question::default() };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         question.on_used(session.last_used);
+        question.heard = session.advertisement.as_ref().and_then(|sent| sent.question.heard);
         let retry = session.retry(now);
         session.advertisement =
             Some(Box::new(Advertisement { locators, question, retry, confirmed_at: None }));

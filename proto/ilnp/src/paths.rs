@@ -165,7 +165,7 @@ impl Machine {
         Question { pairs, turns_from, round, ..Question::default() }
     }
 
-    /// Goes on after a Locator Update of the correspondent has come by a pair of locators. The pair works in that
+    /// Goes on after a Locator Update or question of the correspondent has come by a pair of locators. The pair works in that
     /// direction. If the pair in use is silent, a question shows whether this pair works in the other direction, too.
     /// So does a question about the pair in use, if the correspondent has moved to a pair that has failed, or sends news by
     /// a pair that shares no locator with the one in use.
@@ -182,7 +182,8 @@ impl Machine {
         let is_usable = is_wire || self.other_pairs(session, pair, now).contains(&by);
         let is_silent = session.is_silent();
         let is_elsewhere = session.failed.has(by) || session.is_apart(by);
-        let is_left = is_news && is_elsewhere && !session.is_answered(now);
+        let is_left =
+            is_news && (is_elsewhere || session.is_doubted()) && !session.is_answered(now);
         let Some(session) = self.ilcc.get_mut(id) else { return };
         if is_wire {
             session.on_reached_by_wire(now);

@@ -260,6 +260,9 @@ impl Machine {
         self.earn(id, control, now);
         self.send_of(id, pair, &echo.emit_reply(dst, src), None, now);
         self.on_shown(id, now);
+        if self.has_locator(pair.local.l64) {
+            self.on_reached_by(id, (pair.local.l64, pair.remote.l64), false, now);
+        }
         Ok(())
     }
 

@@ -48,6 +48,12 @@ impl Retry {
         Self { pause: fresh.pause, next: self.next.min(fresh.next), ..self }
     }
 
+    /// Goes on with two pauses of `fresh`, a timer that begins now, or sooner.
+    pub(crate) fn at_second(self, fresh: Self) -> Self {
+        let pause = self.pause.min(fresh.pause * 2);
+        Self { pause, next: self.next.min(fresh.next + fresh.pause), ..self }
+    }
+
     /// Goes on at the time of a turn. `is_sent`: whether the message was sent again.
     pub(crate) fn next_turn(self, is_sent: bool, now: Instant) -> Self {
         let tries = self.tries + u32::from(is_sent);

@@ -80,6 +80,9 @@ pub(crate) enum Sign {
     Answered(Instant),
     /// The last question went by every pair of locators in vain.
     AllSilent,
+    /// The session has followed its correspondent to these locators while those before brought no answer. They may share the
+    /// locator that has failed.
+    Doubted,
 }
 
 /// All facts about a correspondent, for one pair of addresses (decision 071).
@@ -255,14 +258,20 @@ impl Session {
     pub(crate) fn without_sign(&self, now: Instant) -> Option<Duration> {
         match self.sign {
             Sign::Answered(at) | Sign::Reached(at) => Some(now.since(at)),
-            Sign::None | Sign::AllSilent => None,
+            Sign::None | Sign::AllSilent | Sign::Doubted => None,
         }
     }
 
-    /// Whether the session is at its first locator only because no Locator Update was acknowledged, and that locator has
-    /// shown nothing yet. A pair that brings an answer is better.
+    /// Whether the locators in use have shown nothing yet, and are in use only because no Locator Update was acknowledged, or
+    /// because the correspondent has moved while others were silent. A pair that brings an answer is better.
     pub(crate) fn is_guess(&self) -> bool {
-        self.moved == Some(MoveCause::UpdateUnanswered) && self.sign == Sign::None
+        self.is_doubted()
+            || self.moved == Some(MoveCause::UpdateUnanswered) && self.sign == Sign::None
+    }
+
+    /// Whether the locators in use are in doubt since the session has followed its correspondent.
+    pub(crate) fn is_doubted(&self) -> bool {
+        self.sign == Sign::Doubted
     }
 
     /// Whether the last question went by every pair of locators in vain.
@@ -370,7 +379,8 @@ impl Session {
     /// Whether the locators in use have brought no answer to a question.
     pub(crate) fn is_silent(&self) -> bool {
         let asked = self.advertisement.as_deref();
-        self.all_silent() || asked.is_some_and(|asked| asked.finds_silent(self.wire))
+        let finds_silent = asked.is_some_and(|asked| asked.finds_silent(self.wire));
+        self.all_silent() || self.is_doubted() || finds_silent
     }
 
     /// Whether the Locator Update that ends the handshake has been sent in vain, because options do not pass. If

@@ -10,6 +10,7 @@
 mod attack;
 mod foreign;
 mod host;
+mod lossy;
 mod misled;
 mod outages;
 mod plan;

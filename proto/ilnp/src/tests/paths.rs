@@ -16,18 +16,18 @@ use crate::consts::{
 use crate::{Config, Event, LocalLocator, Machine, MoveCause};
 
 /// Two hosts with two locators each. The hosts know all locators, and prefer none.
-struct Net {
-    duo: Duo,
+pub(super) struct Net {
+    pub(super) duo: Duo,
     /// Pairs of locators: nothing passes from the first to the second.
-    dead: Vec<(L64, L64)>,
+    pub(super) dead: Vec<(L64, L64)>,
 }
 
-fn second(host: usize) -> L64 {
+pub(super) fn second(host: usize) -> L64 {
     L64(0x2001_0db8_00a0_0000 + host as u64)
 }
 
 impl Net {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let mut duo = Duo::established();
         for host in 0..2 {
             duo.roam(host, &[ilv(host).l64.0, second(host).0]);
@@ -39,13 +39,13 @@ impl Net {
     }
 
     /// Cuts all paths of a locator, in both directions.
-    fn kill(&mut self, locator: L64) {
+    pub(super) fn kill(&mut self, locator: L64) {
         let all = [ilv(0).l64, second(0), THIRD, ilv(1).l64, second(1)];
         self.dead.extend(all.iter().flat_map(|other| [(locator, *other), (*other, locator)]));
     }
 
     /// Runs timers and delivers messages for this time, without a delay on the path.
-    fn run(&mut self, time: Duration) {
+    pub(super) fn run(&mut self, time: Duration) {
         let end = self.duo.now + time;
         loop {
             self.deliver();

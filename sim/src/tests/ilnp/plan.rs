@@ -143,6 +143,15 @@ pub(super) enum IlnpChange {
         /// The hosts whose packets are lost.
         from: &'static [usize],
     },
+    /// The ISP of this locator of both hosts, or of one, loses some packets of both hosts from now on, silently.
+    Weaken {
+        /// The hosts with the locator.
+        hosts: &'static [usize],
+        /// Number of the locator.
+        locator: u8,
+        /// Packets lost, of a thousand.
+        loss: u32,
+    },
     /// Packets with this locator pass again.
     Heal {
         /// The host.

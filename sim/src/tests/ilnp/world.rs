@@ -59,6 +59,8 @@ struct World<'a> {
     asked: Option<Vec<u8>>,
     /// Senders, and the locators at either end with which their packets are lost.
     cut: BTreeSet<(usize, L64)>,
+    /// Packets lost, of a thousand, by locators at either end.
+    weak: BTreeMap<L64, u32>,
     /// Number of next Locator Updates of each host that are lost.
     lost_updates: [u32; 2],
     /// Time of the next timer of each host that is in the queue.
@@ -84,6 +86,7 @@ impl<'a> World<'a> {
             captured: Vec::new(),
             asked: None,
             cut: BTreeSet::new(),
+            weak: BTreeMap::new(),
             lost_updates: [0; 2],
             wakes: [None; 2],
             is_closed: false,
@@ -249,6 +252,8 @@ impl<'a> World<'a> {
         let delay = self.plan.delay + self.queued() + self.rng.duration(self.plan.jitter);
         let Some((pair, ..)) = read(&packet) else { return };
         let lost = lost || pair.l64s().iter().any(|l64| self.cut.contains(&(from, *l64)));
+        let weak = pair.l64s().iter().filter_map(|l64| self.weak.get(l64)).max().copied();
+        let lost = lost || weak.is_some_and(|loss| self.rng.below(1000) < u64::from(loss));
         // A host sends nothing from a locator that it has lost: no router would take it.
         let is_there = owner(pair.local.l64).is_some_and(|(host, locator)| {
             host == from && self.hosts[from].locators.contains(&locator)
@@ -403,6 +408,9 @@ impl<'a> World<'a> {
             IlnpChange::CutIsp { locator, from } => {
                 let ends = from.iter().flat_map(|from| [0, 1].map(|host| (*from, host)));
                 self.cut.extend(ends.map(|(from, host)| (from, l64(host, locator))));
+            }
+            IlnpChange::Weaken { hosts, locator, loss } => {
+                self.weak.extend(hosts.iter().map(|host| (l64(*host, locator), loss)));
             }
             IlnpChange::Heal { host, locator } => {
                 self.cut.retain(|(_, cut)| *cut != l64(host, locator));

@@ -1,0 +1,98 @@
+//! Sessions whose questions or answers get lost by the only pair that works (decision 215).
+
+use core::time::Duration;
+use std::vec::Vec;
+
+use moorline_datapath::ilnp::Report;
+use moorline_types::L64;
+use moorline_wire::ilnp::Control;
+
+use super::ilv;
+use super::paths::{Net, second};
+use crate::consts::{HEARD_TURNS, QUESTION_PAUSE, TURN_PAUSE};
+use crate::{LocalLocator, MoveCause};
+
+fn locators(host: usize, preferences: [u16; 2]) -> Vec<LocalLocator> {
+    let all = [ilv(host).l64, second(host)].into_iter().zip(preferences);
+    all.map(|(l64, preference)| LocalLocator { preference, ..LocalLocator::new(l64) }).collect()
+}
+
+fn wire(net: &Net, host: usize) -> (L64, L64) {
+    net.duo.entry(host).wire
+}
+
+fn silent(net: &mut Net, host: usize) {
+    let session = net.duo.entry(host).id;
+    net.duo.report(host, Report::Silent { session });
+}
+
+/// The number of messages that a host has sent by these locators since the transcript had this length.
+fn sent_by(net: &Net, from: usize, (local, remote): (L64, L64)) -> usize {
+    let by = |packet: &Vec<u8>| {
+        // The pair of a message is as its receiver sees it.
+        let pair = Control::read(packet).expect("ours").pair;
+        (pair.remote.l64, pair.local.l64) == (local, remote)
+    };
+    net.duo.transcript[from..].iter().filter(|packet| by(packet)).count()
+}
+
+/// Two hosts that use their second locators, which die. By the first locators, messages of the second host arrive, and those
+/// of the first host get lost. Each locator has answered before.
+fn one_is_heard() -> Net {
+    let mut net = Net::new();
+    for host in 0..2 {
+        net.duo.place(host, locators(host, [20, 10]));
+        net.run(Duration::from_secs(5));
+    }
+    assert_eq!(wire(&net, 0), (second(0), second(1)));
+    net.kill(second(0));
+    net.kill(second(1));
+    net.dead.push((ilv(0).l64, ilv(1).l64));
+    net
+}
+
+#[test]
+fn questions_keep_the_pace_after_the_correspondent_is_heard_and_go_by_its_pair_between_turns() {
+    let mut net = one_is_heard();
+    let first = (ilv(0).l64, ilv(1).l64);
+    for host in 0..2 {
+        silent(&mut net, host);
+    }
+    net.run(Duration::from_secs(4));
+    // From now on nothing arrives at all.
+    net.kill(ilv(1).l64);
+    let from = net.duo.transcript.len();
+    net.run(QUESTION_PAUSE * 2 * 5);
+    let fast = sent_by(&net, from, first);
+    assert!((5..=8).contains(&fast), "one of two questions goes by this pair: {fast}");
+    net.run(QUESTION_PAUSE * 2 * u32::from(HEARD_TURNS));
+    let (session, at) = (net.duo.entry(0).id, net.duo.now);
+    net.duo.report(0, Report::Used { session, at });
+    net.run(TURN_PAUSE);
+    let from = net.duo.transcript.len();
+    net.run(TURN_PAUSE * 4);
+    let slow = sent_by(&net, from, first);
+    assert!((4..=6).contains(&slow), "one between two turns: {slow}");
+}
+
+/// The second host prefers the ISP that dies. It does not go by its preference once its correspondent has left.
+#[test]
+fn a_session_that_follows_its_correspondent_off_a_silent_isp_leaves_its_own_locator_at_once() {
+    let mut net = Net::new();
+    let steps = [(0, [20, 10]), (1, [20, 10]), (1, [10, 20]), (0, [10, 20]), (0, [10, 10])];
+    for (host, preferences) in steps {
+        net.duo.place(host, locators(host, preferences));
+        net.run(Duration::from_secs(5));
+    }
+    assert_eq!((wire(&net, 0), wire(&net, 1).0), ((ilv(0).l64, ilv(1).l64), ilv(1).l64));
+    net.kill(ilv(0).l64);
+    net.kill(ilv(1).l64);
+    silent(&mut net, 0);
+    net.run(QUESTION_PAUSE * 5);
+    silent(&mut net, 1);
+    net.run(QUESTION_PAUSE * 2);
+    assert_eq!(wire(&net, 0), (second(0), second(1)), "the first host has left");
+    net.run(QUESTION_PAUSE);
+    assert_eq!(wire(&net, 1), (second(1), second(0)), "and so has the second one");
+    assert_eq!(net.duo.session(1).moved, Some(MoveCause::Suspicion));
+}
