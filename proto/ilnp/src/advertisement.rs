@@ -12,7 +12,7 @@ use crate::consts::{
     SILENT_TRIES, TURN_PAUSE, UPDATE_LIFETIME,
 };
 use crate::event::{Cause, Classic, Event};
-use crate::heard::Heard;
+use crate::lossy::Heard;
 use crate::machine::Machine;
 use crate::paths::Locators;
 use crate::retry::Retry;
