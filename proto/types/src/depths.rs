@@ -25,10 +25,9 @@ impl<L: Copy + Ord> Depths<L> {
         let is_deep = |one| !is_few && one != used && !is_known(one);
         let mut all: Vec<_> = all.map(|one| (one, usize::from(is_deep(one)))).collect();
         let has_other = is_few || all.iter().any(|&(one, depth)| one != used && depth == 0);
-        let mut next = usize::from(has_other);
-        for (_, depth) in all.iter_mut().filter(|(_, depth)| *depth > 0) {
+        let deep = all.iter_mut().filter(|(_, depth)| *depth > 0);
+        for ((_, depth), next) in deep.zip(usize::from(has_other)..) {
             *depth = next;
-            next += 1;
         }
         all.sort_by_key(|(one, _)| *one);
         Self { all }

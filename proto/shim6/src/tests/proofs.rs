@@ -3,6 +3,7 @@
 use moorline_cga::{Cga, KeyFile, RsaKey, Signer, generate_cga};
 
 use super::*;
+use crate::PeerSet;
 
 /// Proof of the addresses of a side. The first address is the ULID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
