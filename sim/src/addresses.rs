@@ -36,7 +36,7 @@ struct Prefixes {
     present: VecDeque<[u8; 8]>,
     given: u16,
     addresses: Vec<Locator>,
-    /// Those among `addresses` that lead nowhere.
+    /// Those among `addresses` that lead nowhere. No traffic begins by them.
     misleading: BTreeSet<Locator>,
 }
 
@@ -143,15 +143,11 @@ impl AddressBook {
 
     /// The proof that peers are told.
     pub(crate) fn proof(&self) -> LocalProof {
-        let newest_first =
-            |uplink: &Prefixes| -> Vec<_> { uplink.addresses.iter().rev().copied().collect() };
-        let mut present: Vec<_> = self.uplinks.iter().flat_map(newest_first).collect();
-        // As the planner has it: the oldest address of each uplink comes before others.
-        let is_misleading =
-            |one: &Locator| self.uplinks.iter().any(|all| all.misleading.contains(one));
-        present.sort_by_key(is_misleading);
+        let turns = self.uplinks.iter().flat_map(|uplink| self.oldest_first(uplink).enumerate());
+        let mut turns: Vec<_> = turns.collect();
+        turns.sort_by_key(|(turn, _)| *turn);
         let addresses = LocalAddresses {
-            present,
+            present: turns.into_iter().map(|(_, locator)| locator).collect(),
             sets: self.sets.clone(),
             cgas: self.cgas.clone(),
             ..LocalAddresses::default()
@@ -159,6 +155,16 @@ impl AddressBook {
         let signer = self.signer();
         let signers: Vec<_> = signer.map(|signer| signer as &dyn Signer).into_iter().collect();
         LocalProof::new(self.generation, addresses, &signers, [0; 32])
+    }
+
+    /// The addresses of an uplink as the planner has them: members of sets first, then those in older prefixes.
+    fn oldest_first(&self, uplink: &Prefixes) -> impl Iterator<Item = Locator> + use<> {
+        let mut all = uplink.addresses.clone();
+        all.sort_by_cached_key(|own| {
+            let is_cga = self.cgas.iter().any(|cga| cga.address() == *own);
+            (is_cga, uplink.present.iter().position(|prefix| *prefix == own.prefix()))
+        });
+        all.into_iter()
     }
 
     /// Begins with another generation: after a restart the host does not know the last list that peers were told.

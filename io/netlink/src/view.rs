@@ -144,7 +144,8 @@ fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
         preferred: read_u32(cache).unwrap_or(u32::MAX),
         valid: cache.get(4..).and_then(read_u32).unwrap_or(u32::MAX),
     };
-    Some(UplinkAddress::new(address, row.byte(1), flags, lifetimes))
+    let created = cache.get(8..).and_then(read_u32).unwrap_or_default();
+    Some(UplinkAddress { created, ..UplinkAddress::new(address, row.byte(1), flags, lifetimes) })
 }
 
 /// Whether a row is a default route of the main table that is not ours.

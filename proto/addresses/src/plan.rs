@@ -45,8 +45,6 @@ pub struct Planner {
     told: BTreeMap<(u32, Ipv6Addr), Until>,
     /// Addresses of ours that were tentative in the last plan, each with the time of the first such plan.
     tentative: BTreeMap<(u32, Ipv6Addr), Instant>,
-    /// Addresses of the interfaces, in the order in which this run has seen them first.
-    ages: Vec<Ipv6Addr>,
     /// Warnings for people, by the last plan.
     warnings: Vec<String>,
     /// Uplinks without a prefix for addresses, by the last plan.
@@ -177,7 +175,6 @@ impl Planner {
             placed: BTreeSet::new(),
             told: BTreeMap::new(),
             tentative: BTreeMap::new(),
-            ages: Vec::new(),
             warnings: Vec::new(),
             bare: BTreeSet::new(),
             taken_away: Vec::new(),
@@ -198,7 +195,6 @@ impl Planner {
         self.forget_interfaces(view, &bare);
         let ranked = ranked(view);
         let interfaces: Vec<_> = ranked.iter().copied().chain(bare).collect();
-        self.note_ages(&interfaces);
         self.ask_routers(&interfaces, &mut plan);
         self.drop_duplicates(&interfaces, &mut plan);
         let places = self.places(&interfaces, seen, now);

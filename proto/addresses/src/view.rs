@@ -1,10 +1,10 @@
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_types::Prefix;
+use moorline_types::{Locator, Prefix};
 
 /// The uplinks of the host at one moment, in order of their interface index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -231,6 +231,18 @@ impl Uplink {
         self
     }
 
+    /// The prefixes of 64 bits in which the interface has addresses, each with the time when the oldest one of them was
+    /// added.
+    #[must_use]
+    pub fn prefixes_since(&self) -> BTreeMap<[u8; 8], u32> {
+        let mut all = BTreeMap::new();
+        for own in &self.addresses {
+            let since = all.entry(Locator(own.address).prefix()).or_insert(own.created);
+            *since = own.created.min(*since);
+        }
+        all
+    }
+
     /// Whether the interface has addresses of several networks and default routes by several routers. If one of these
     /// routers fails, another path is left.
     #[must_use]
@@ -362,10 +374,12 @@ pub struct UplinkAddress {
     pub preferred: bool,
     /// Remaining lifetimes of the address.
     pub lifetimes: Lifetimes,
+    /// Time when the address was added, in hundredths of a second since the boot of the host.
+    pub created: u32,
 }
 
 impl UplinkAddress {
-    /// Makes an address. Its flags decide whether it can be used for new traffic.
+    /// Makes an address from the time of the boot. Its flags decide whether it can be used for new traffic.
     #[must_use]
     pub const fn new(
         address: Ipv6Addr,
@@ -373,7 +387,8 @@ impl UplinkAddress {
         flags: AddressFlags,
         lifetimes: Lifetimes,
     ) -> Self {
-        Self { address, prefix_len, flags, preferred: flags.is_preferred(), lifetimes }
+        let preferred = flags.is_preferred();
+        Self { address, prefix_len, flags, preferred, lifetimes, created: 0 }
     }
 
     /// The prefix of the address.

@@ -5,7 +5,7 @@ use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
 use moorline_shim6::Via;
-use moorline_types::{ContextId, FEW_LOCATORS, Instant, LocatorPair, UlidPair};
+use moorline_types::{ContextId, Instant, LocatorPair, UlidPair};
 use moorline_wire::{LocatorPreference, Message};
 use rand_core::RngCore;
 
@@ -190,9 +190,7 @@ impl Contexts {
         let context = self.shim6.context(id);
         let Some(established) = context.and_then(shim6::Context::established) else { return };
         let peer = &established.peer;
-        // Contexts share a short list.
-        let is_many = peer.locators.len() > FEW_LOCATORS;
-        let locators = if is_many { peer.oldest_first() } else { peer.locators.clone() };
+        let locators = peer.oldest_first();
         let ulids = context.map(|context| context.key.ulids.as_locators());
         let Some(active) = self.active.get_mut(&id) else { return };
         let ranks: Vec<_> = if peer.has_preferences() {

@@ -229,7 +229,7 @@ impl Host {
             known: &known,
             rules: &routing.locator_rules,
             failing: &failing,
-            before: &routing.node,
+            before: &routing.node.uplinks,
             routes: &routing.session_routes(),
         });
         if mem::take(&mut routing.is_node_refused) || node != routing.node {

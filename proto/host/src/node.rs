@@ -26,8 +26,6 @@ pub struct Node {
     pub nids: BTreeSet<Nid>,
     /// Locators of the node, each with the interface of its packets.
     pub uplinks: BTreeMap<L64, u32>,
-    /// The same locators: first the oldest one of each uplink, then the second oldest ones, and so on.
-    pub order: Vec<L64>,
 }
 
 impl Node {
@@ -85,8 +83,8 @@ pub(crate) struct Seen<'a> {
     pub routes: &'a LocalRoutes,
     /// Interfaces of uplinks that carry nothing.
     pub failing: &'a BTreeSet<u32>,
-    /// The locators until now.
-    pub before: &'a Node,
+    /// The uplinks of the locators until now.
+    pub before: &'a BTreeMap<L64, u32>,
 }
 
 /// Makes a locator of each prefix of an uplink that works, and an identifier of each interface identifier of its
@@ -100,7 +98,7 @@ pub(crate) struct Seen<'a> {
 //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
-    let mut order = seen.before.order.clone();
+    let mut since: BTreeMap<L64, u32> = BTreeMap::new();
     for uplink in Node::places(seen.view) {
         for own in uplink.addresses.iter().filter(|own| is_of_node(own)) {
             let Ilv { l64, .. } = Ilv::of(own.address);
@@ -117,11 +115,10 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
             };
             // Any node on a link can advertise a prefix of another link.
             let rank = |(locator, ifindex): (LocalLocator, u32)| {
-                (locator.preference, seen.before.uplinks.get(&l64) != Some(&ifindex))
+                (locator.preference, seen.before.get(&l64) != Some(&ifindex))
             };
-            if !order.contains(&l64) {
-                order.push(l64);
-            }
+            let oldest = since.entry(l64).or_insert(own.created);
+            *oldest = own.created.min(*oldest);
             let best = found.entry(l64).or_insert((locator, uplink.ifindex));
             if rank((locator, uplink.ifindex)) < rank(*best) {
                 *best = (locator, uplink.ifindex);
@@ -130,27 +127,28 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     }
     let uplinks: BTreeMap<_, _> =
         found.iter().map(|(l64, (_, ifindex))| (*l64, *ifindex)).collect();
-    let order = by_turns(order, &uplinks);
-    let locators = order.iter().filter_map(|l64| Some(found.get(l64)?.0)).collect();
+    let locators = by_turns(&since, &uplinks).into_iter();
+    let locators = locators.filter_map(|l64| Some(found.get(&l64)?.0)).collect();
     let nids = nids(seen.view, seen.known);
     let state =
         LocalState { nids: nids.iter().copied().collect(), locators, routes: seen.routes.clone() };
-    (Node { nids, uplinks, order }, state)
+    (Node { nids, uplinks }, state)
 }
 
-/// Orders the locators of all uplinks by turns: the first one of each uplink, the second one of each, and so on. Any node on
-/// a link can advertise prefixes, and peers keep a limited number of locators (decision 216).
-fn by_turns(mut all: Vec<L64>, uplinks: &BTreeMap<L64, u32>) -> Vec<L64> {
+/// Orders the locators of all uplinks by turns: the oldest one of each uplink, the second oldest one of each, and so on. Any
+/// node on a link can advertise prefixes, and peers keep a limited number of locators (decision 216).
+fn by_turns(since: &BTreeMap<L64, u32>, uplinks: &BTreeMap<L64, u32>) -> Vec<L64> {
+    let mut all: Vec<_> = since.iter().map(|(l64, since)| (*since, *l64)).collect();
+    all.sort_unstable();
     let mut counts = BTreeMap::<u32, usize>::new();
-    all.retain(|l64| uplinks.contains_key(l64));
-    let turns = all.iter().filter_map(|l64| {
-        let count = counts.entry(*uplinks.get(l64)?).or_default();
+    let turns = all.into_iter().filter_map(|(_, l64)| {
+        let count = counts.entry(*uplinks.get(&l64)?).or_default();
         *count += 1;
-        Some((*l64, *count))
+        Some((*count, l64))
     });
-    let turns: BTreeMap<_, _> = turns.collect();
-    all.sort_by_key(|l64| turns.get(l64).copied());
-    all
+    let mut turns: Vec<_> = turns.collect();
+    turns.sort_by_key(|(turn, _)| *turn);
+    turns.into_iter().map(|(_, l64)| l64).collect()
 }
 
 /// Whether an address gives an identifier and a locator. The kernel has to have found it unique on its link. If its

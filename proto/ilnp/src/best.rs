@@ -151,7 +151,7 @@ impl Machine {
     ) {
         let Some(session) = self.ilcc.get(id) else { return };
         let Some(remote) = self.best_remote(session, source, Some(source.l64), now) else { return };
-        let told = self.locators.iter().map(|local| local.l64).collect();
+        let told = self.told_to_all();
         // A correspondent repeats a Locator Update to our other locators, because a copy may be lost (RFC 6743 s4). So
         // the locator that it came to says nothing against locators that have just brought an answer.
         let works = remote == session.wire.1 && session.is_answered(now);

@@ -65,6 +65,7 @@ mod control;
 mod denial;
 mod entries;
 mod event;
+mod heard;
 mod known;
 mod locator_update;
 mod lossy;

@@ -22,36 +22,47 @@ impl Machine {
     /// [`PACED_INTERVAL`](crate::consts::PACED_INTERVAL). Sessions that have moved come first, then those that were used last.
     pub fn handle_local(&mut self, state: &LocalState, now: Instant) {
         self.nids = state.nids.iter().copied().filter(|nid| !nid.is_group()).collect();
-        let locators = self.told(&state.locators);
+        let locators = self.best_of(&state.locators);
         let is_rerouted = self.routes != state.routes;
         if locators == self.locators && !is_rerouted {
             return;
         }
         self.routes.clone_from(&state.routes);
-        let told: BTreeSet<_> =
-            self.locators.iter().map(|local| (local.l64, local.preference)).collect();
+        let told = self.told_to_all();
+        let named = |all: &[LocalLocator]| -> BTreeSet<_> {
+            all.iter().map(|local| (local.l64, local.preference)).collect()
+        };
+        let is_news = named(&locators) != named(&self.locators);
         self.locators = locators;
-        let news = self.locators.iter().map(|local| (local.l64, local.preference));
-        let is_news = news.collect::<BTreeSet<_>>() != told;
+        self.follow_slots();
         if self.locators.is_empty() || !is_news && !is_rerouted {
             return;
         }
-        let told: BTreeSet<_> = told.into_iter().map(|(l64, _)| l64).collect();
         self.tell_sessions(&told, is_news, now);
     }
 
-    /// The locators that correspondents are told, the best first. If there are more than a correspondent keeps, those at
-    /// which a correspondent has reached this host stay, then preferred ones, then those that the host names first: any
-    /// node on a link can advertise prefixes.
-    fn told(&mut self, all: &[LocalLocator]) -> Vec<LocalLocator> {
+    /// The best of these locators, as many as a correspondent keeps, and those of the others that sessions use: preferred
+    /// ones first, then those that the host names first. Any node on a link can advertise prefixes. So sessions, which any
+    /// node can begin, put no locator before another one.
+    fn best_of(&self, all: &[LocalLocator]) -> Vec<LocalLocator> {
         let mut seen = BTreeSet::new();
         let is_new = |one: &&LocalLocator| one.l64.is_global_unicast() && seen.insert(one.l64);
         let mut locators: Vec<_> = all.iter().filter(is_new).copied().collect();
-        locators.sort_by_key(|one| (!self.heard.contains(&one.l64), one.preference));
-        locators.truncate(MAX_REMOTE_LOCATORS);
         locators.sort_by_key(|one| one.preference);
-        self.heard.retain(|heard| locators.iter().any(|one| one.l64 == *heard));
+        if locators.len() > MAX_REMOTE_LOCATORS {
+            let used: BTreeSet<_> = self.ilcc.iter().map(|(.., session)| session.wire.0).collect();
+            let others = locators.split_off(MAX_REMOTE_LOCATORS);
+            locators.extend(others.into_iter().filter(|one| used.contains(&one.l64)));
+        }
         locators
+    }
+
+    /// The locators that all correspondents are told. If there are more locators than a correspondent keeps, the place of
+    /// the last one is for the locator that a session uses.
+    pub(crate) fn told_to_all(&self) -> BTreeSet<L64> {
+        let is_cut = self.locators.len() > MAX_REMOTE_LOCATORS;
+        let all = self.locators.iter().take(MAX_REMOTE_LOCATORS - usize::from(is_cut));
+        all.map(|local| local.l64).collect()
     }
 
     /// Has all sessions follow our locators and routes. `is_news`: the correspondents have to be told the locators.
@@ -115,7 +126,13 @@ impl Machine {
             l64: local.l64,
             lifetime: local.lifetime,
         };
-        self.locators.iter().map(entry).collect()
+        let (told, others) = self.locators.split_at(self.locators.len().min(MAX_REMOTE_LOCATORS));
+        let mut told: Vec<_> = told.iter().map(entry).collect();
+        if let Some(local) = others.iter().find(|local| local.l64 == used) {
+            told.pop();
+            told.push(entry(local));
+        }
+        told
     }
 
     /// Begins to send the Locator Update with the last number.
@@ -154,7 +171,7 @@ impl Machine {
             return Err(DropReason::BadNonce);
         };
         let received = received?;
-        let update = &received.update;
+        let (update, local_at) = (&received.update, control.pair.local.l64);
         match update.operation {
             Operation::ADVERTISEMENT => {
                 self.on_advertisement(id, &received, control, now)?;
@@ -168,6 +185,9 @@ impl Machine {
                 let mut result = Err(DropReason::Replayed);
                 for sibling in self.siblings(id) {
                     result = self.on_acknowledgement(sibling, update, control, now).or(result);
+                }
+                if result.is_ok() {
+                    self.note_heard(id, local_at);
                 }
                 result
             }

@@ -13,6 +13,7 @@ use crate::config::{Config, LocalLocator, NonceLen};
 use crate::consts::{MAX_PROPOSALS, NEGATIVE_LIFETIME, VALIDATOR_MIN_LIFETIME};
 use crate::denial::Denials;
 use crate::event::{Cause, Classic, Event, Transmit};
+use crate::heard::Slots;
 use crate::negative::{Answers, Hints, Negatives};
 use crate::pace::Pace;
 use crate::places::Places;
@@ -37,10 +38,10 @@ pub struct Machine {
     pub(crate) config: Config,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) nids: BTreeSet<Nid>,
-    /// Our locators, by preference. Of equal ones those in `heard` come first, then those that the host names first.
+    /// Our locators, by preference. Of equal ones those come first that the host names first. Correspondents are told the
+    /// first [`MAX_REMOTE_LOCATORS`](crate::consts::MAX_REMOTE_LOCATORS); sessions use each one beyond these.
     pub(crate) locators: Vec<LocalLocator>,
-    /// Our locators at which a message with the nonce of a correspondent has come in. Each is one of `locators`.
-    pub(crate) heard: Vec<L64>,
+    pub(crate) slots: Slots,
     pub(crate) routes: LocalRoutes,
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
@@ -103,7 +104,7 @@ impl Machine {
             rng,
             nids: BTreeSet::new(),
             locators: Vec::new(),
-            heard: Vec::new(),
+            slots: Slots::default(),
             routes: LocalRoutes::default(),
             proposals: BTreeMap::new(),
             proposal_places: Places::new(MAX_PROPOSALS, key),

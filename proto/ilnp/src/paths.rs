@@ -20,7 +20,7 @@ use crate::consts::{
 };
 use crate::event::MoveCause;
 use crate::machine::Machine;
-use crate::session::Session;
+use crate::session::{RemoteLocator, Session};
 
 /// Our locator and the correspondent's.
 pub(crate) type Locators = (L64, L64);
@@ -129,6 +129,12 @@ impl Session {
         own != self.wire.0 && to != self.wire.1
     }
 
+    /// Whether the correspondent can be asked at this locator. Another locator that has aged may belong to another node by
+    /// now.
+    fn may_be_at(&self, remote: &RemoteLocator, now: Instant) -> bool {
+        remote.l64 == self.wire.1 || !remote.is_aged(now)
+    }
+
     /// The pairs of one locator in use and one of `by`, if `by` has neither locator in use. An answer by `by` does not
     /// tell which locator in use has failed.
     fn pairs_beside(&self, by: Locators) -> Vec<Locators> {
@@ -179,7 +185,7 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
         let is_wire = by == session.wire;
-        let is_usable = is_wire || self.other_pairs(session, pair, now).contains(&by);
+        let is_usable = is_wire || self.is_other_pair(session, pair, by, now);
         let is_silent = session.is_silent();
         let is_elsewhere = session.failed.has(by) || session.is_apart(by);
         let is_left =
@@ -212,8 +218,7 @@ impl Machine {
         }
     }
 
-    /// The other pairs that a question can go by. A locator of the correspondent that has aged may belong to another
-    /// node by now.
+    /// The other pairs that a question can go by, in order.
     pub(crate) fn other_pairs(
         &self,
         session: &Session,
@@ -224,16 +229,13 @@ impl Machine {
             return Vec::new();
         }
         let (local, remote) = session.wire;
-        let remotes = session.remote.iter().filter(|one| one.l64 == remote || !one.is_aged(now));
+        let remotes = session.remote.iter().filter(|one| session.may_be_at(one, now));
         let all =
             remotes.flat_map(|remote| self.locators.iter().map(move |own| (own.l64, remote.l64)));
-        let others = all.filter(|&(own, to)| {
-            (own, to) != session.wire && !self.leads_elsewhere(own, pair.remote.at(to))
-        });
-        let mut others: Vec<_> = others.collect();
+        let mut others: Vec<_> = all.filter(|by| self.is_beside(session, pair, *by)).collect();
         let depths = self.depths(session);
         // RFC 5534 s4.3: what has failed may be anything that the pair in use shares with another pair.
-        others.sort_by_key(|&(own, to)| {
+        others.sort_by_cached_key(|&(own, to)| {
             let is_shared = own == local || to == remote;
             let [own_depth, to_depth] = [depths[0].of(own), depths[1].of(to)];
             (own_depth.max(to_depth), is_shared, own == local, own_depth + to_depth)
@@ -241,12 +243,26 @@ impl Machine {
         others
     }
 
+    /// Whether a question can go by this pair, and the pair is not the one in use.
+    fn is_other_pair(&self, session: &Session, pair: IlvPair, by: Locators, now: Instant) -> bool {
+        let mut remotes = session.remote.iter().filter(|one| session.may_be_at(one, now));
+        self.has_other_pairs(session)
+            && self.has_locator(by.0)
+            && remotes.any(|remote| remote.l64 == by.1)
+            && self.is_beside(session, pair, by)
+    }
+
+    /// Whether a pair is not the one in use, and packets can leave by it.
+    fn is_beside(&self, session: &Session, pair: IlvPair, (own, to): Locators) -> bool {
+        (own, to) != session.wire && !self.leads_elsewhere(own, pair.remote.at(to))
+    }
+
     /// The depths of our locators and the correspondent's.
     fn depths(&self, session: &Session) -> [Depths<L64>; 2] {
         let own = self.locators.iter().map(|one| one.l64);
         let to = session.remote.iter().map(|one| one.l64);
         [
-            Depths::new(own, session.wire.0, |one| self.heard.contains(&one)),
+            Depths::new(own, session.wire.0, |one| self.slots.has(session.heard, one)),
             Depths::new(to, session.wire.1, |one| session.is_proven(one)),
         ]
     }

@@ -109,10 +109,7 @@ impl Machine {
     pub(crate) fn earn(&mut self, id: SessionId, control: &Control<'_>, now: Instant) {
         let octets =
             Ip6::read(control.packet).map_or(0, |ip6| IP6_LEN + usize::from(ip6.payload_len));
-        let local = control.pair.local.l64;
-        if self.has_locator(local) && !self.heard.contains(&local) {
-            self.heard.push(local);
-        }
+        self.note_heard(id, control.pair.local.l64);
         let Some(session) = self.ilcc.get_mut(id) else { return };
         if session.proofs.is_some() || !session.is_proven(control.pair.remote.l64) {
             session.proofs.get_or_insert_with(|| Box::new(Proofs::new(now))).earn(octets);
@@ -283,6 +280,7 @@ impl Machine {
         let named = session.remote.iter().map(|remote| remote.l64);
         let Some(proven) = named.clone().find(is_answered) else { return false };
         let by = (control.pair.local.l64, control.pair.remote.l64);
+        self.note_heard(id, by.0);
         for one in self.siblings(id) {
             self.take_proof(one, proven, by, now);
         }

@@ -14,6 +14,7 @@ use crate::consts::{
     MIN_RETRANSMISSION, QUESTION_PAUSE, RTT_DOUBTED_TRIES,
 };
 use crate::event::MoveCause;
+use crate::heard::Heard;
 use crate::paths::{Failed, Locators};
 use crate::policy::Why;
 use crate::proof::Proofs;
@@ -138,6 +139,8 @@ pub(crate) struct Session {
     pub(crate) asked_at: Option<Instant>,
     /// `None` while the correspondent has named no locator that needs a proof.
     pub(crate) proofs: Option<Box<Proofs>>,
+    /// Our locators at which messages with the nonce of the correspondent have come in.
+    pub(crate) heard: Heard,
 }
 
 #[derive(Clone, Debug)]
@@ -204,6 +207,7 @@ impl Session {
             sign: Sign::Reached(now),
             asked_at: None,
             proofs: None,
+            heard: Heard::default(),
         }
     }
 

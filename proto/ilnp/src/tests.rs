@@ -5,6 +5,7 @@ mod again;
 mod crossed;
 mod duo;
 mod handshake;
+mod heard;
 mod known;
 mod lossy;
 mod lost;

@@ -163,7 +163,8 @@ fn own_address(own: &address::Address, now: Instant) -> UplinkAddress {
     };
     let lifetimes =
         Lifetimes { preferred: left(own.lifetimes.preferred), valid: left(own.lifetimes.valid) };
-    UplinkAddress::new(own.address, own.prefix_len, flags, lifetimes)
+    let created = u32::try_from(own.created.as_nanos() / 10_000_000).unwrap_or(u32::MAX);
+    UplinkAddress { created, ..UplinkAddress::new(own.address, own.prefix_len, flags, lifetimes) }
 }
 
 /// The ends of lifetimes in seconds.

@@ -79,8 +79,8 @@ type Indices = (u8, u8);
 /// follow in the order of the two sets (decision 216).
 ///
 /// Pairs whose peer locator is broken come last. Pairs that this host avoids come before them, and after all others.
-/// Among pairs that share equally many ends with the failed pair, our order decides first, then the peer's preference,
-/// then chance.
+/// Among pairs of the same depth that share equally many ends with the failed pair, our order decides first, then the
+/// peer's preference, then chance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     pairs: Vec<Indices>,

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
-use moorline_types::{DropReason, Locator, Locators, Ulid};
+use moorline_types::{DropReason, FEW_LOCATORS, Locator, Locators, Ulid};
 use moorline_wire::{
     ErrorCode, LocatorEntry, LocatorList, LocatorPreference, LocatorPreferences, MessageType,
     Options, VerificationMethod,
@@ -124,10 +124,13 @@ impl PeerSet {
         !self.preferences.is_empty() || self.has_lost_ulid
     }
 
-    /// The locators in the order in which they are tried: the members of the HBA set come before signed locators. The set
-    /// is of the prefixes that the peer had first.
+    /// The locators in the order in which they are tried. If there are many, the members of the HBA set come before signed
+    /// locators: the set is of the prefixes that the peer had first. A list whose order stays is shared, not copied.
     #[must_use]
     pub fn oldest_first(&self) -> Locators {
+        if self.signed == 0 || self.locators.len() <= FEW_LOCATORS {
+            return self.locators.clone();
+        }
         let mut locators = self.locators.to_vec();
         let signed = usize::from(self.signed).min(locators.len());
         locators.rotate_left(signed);
@@ -164,9 +167,11 @@ impl PeerSet {
     }
 
     /// The set after a repetition of the list. `None`: the locators differ from the verified list of this generation.
+    /// Nobody has verified the methods of the repetition.
     pub(crate) fn confirmed_by(&self, list: &LocatorList, ulid: Ulid) -> Option<Self> {
         let mut same = self.clone();
         same.take_list(list, list.entries.iter().map(|entry| entry.locator), ulid);
+        same.signed = self.signed;
         (same.locators == self.locators).then_some(same)
     }
 

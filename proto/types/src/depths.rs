@@ -8,9 +8,12 @@ pub const FEW_LOCATORS: usize = 4;
 /// Depths of the locators of one side. Locators that are known to work have depth 0. The others have the depths 1, 2, 3
 /// and so on, in their order. If there are few locators, all have depth 0.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Depths<L>(Vec<(L, usize)>);
+pub struct Depths<L> {
+    /// Sorted by locator.
+    all: Vec<(L, usize)>,
+}
 
-impl<L: Copy + PartialEq> Depths<L> {
+impl<L: Copy + Ord> Depths<L> {
     /// `used`: the locator in use, which works until it fails. If no other locator is known to work, the first other one
     /// has depth 0.
     pub fn new(
@@ -19,23 +22,22 @@ impl<L: Copy + PartialEq> Depths<L> {
         is_known: impl Fn(L) -> bool,
     ) -> Self {
         let is_few = all.len() <= FEW_LOCATORS;
-        let mut depths: Vec<_> = all.map(|one| (one, 0)).collect();
-        let has_other = depths.iter().any(|&(one, _)| one != used && is_known(one));
-        let mut next = usize::from(has_other);
-        for (one, depth) in &mut depths {
-            if !is_few && *one != used && !is_known(*one) {
-                *depth = next;
-                next += 1;
-            }
+        let is_deep = |one| !is_few && one != used && !is_known(one);
+        let mut all: Vec<_> = all.map(|one| (one, usize::from(is_deep(one)))).collect();
+        let has_other = is_few || all.iter().any(|&(one, depth)| one != used && depth == 0);
+        let deep = all.iter_mut().filter(|(_, depth)| *depth > 0);
+        for ((_, depth), next) in deep.zip(usize::from(has_other)..) {
+            *depth = next;
         }
-        Self(depths)
+        all.sort_by_key(|(one, _)| *one);
+        Self { all }
     }
 
     /// The depth of a locator. A locator that is not in the list is the deepest.
     #[must_use]
     pub fn of(&self, locator: L) -> usize {
-        let known = self.0.iter().find(|(one, _)| *one == locator);
-        known.map_or(self.0.len(), |(_, depth)| *depth)
+        let at = self.all.binary_search_by_key(&locator, |(one, _)| *one);
+        at.ok().and_then(|at| self.all.get(at)).map_or(self.all.len(), |(_, depth)| *depth)
     }
 }
 

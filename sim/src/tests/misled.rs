@@ -29,7 +29,7 @@ fn misled(plan: &Plan, hosts: &[usize], at: Duration) -> Plan {
         at,
         what: What::Misled { uplink: Port { host: *host, uplink: 0 } },
     };
-    // The last change is the failure, to which times refer.
+    // The first change is the failure, to which times refer.
     plan.changes.extend(hosts.iter().map(mislead));
     plan
 }

@@ -23,7 +23,7 @@ fn what_is_kept_of_a_context_is_read_as_it_was_written() {
     let [mut context] = <[_; 1]>::try_from(contexts(KEPT.as_bytes())).expect("one context");
     assert_eq!((context.id, context.peer.generation), (ContextId(3), Some(7)));
     assert_eq!(context.peer_tag.octets()[0], 127, "a tag has 47 bits");
-    context.peer.listed = 2;
+    (context.peer.listed, context.peer.signed) = (2, 1);
     context.peer.preferences = Preferences::new(&[told, LocatorPreference::default()]);
     context.told_preferences = true;
     context.knows_checks = true;

@@ -40,28 +40,18 @@ impl Planner {
         }
     }
 
-    /// The addresses of an interface that can be used, in the order in which this run has seen them first. Members of a set
-    /// come before CGAs: a set is of the prefixes that were there first, and never gets another one.
+    /// The addresses of an interface that can be used: those in the prefix that the interface has had for the longest time
+    /// come first. Members of a set come before CGAs: a set is of the prefixes that were there first, and never gets another
+    /// one.
     fn oldest_first<'a>(&self, interface: &'a Uplink) -> Vec<&'a UplinkAddress> {
+        let since = interface.prefixes_since();
         let usable = interface.addresses.iter().filter(|own| own.flags.is_usable());
         let mut all: Vec<_> = usable.collect();
         all.sort_by_cached_key(|own| {
             let is_later = self.member(own.address).is_some_and(|one| one.kind == Kind::Cga);
-            let age = self.ages.iter().position(|known| *known == own.address);
-            (is_later, age.unwrap_or(usize::MAX))
+            (is_later, since.get(&Locator(own.address).prefix()).copied())
         });
         all
-    }
-
-    /// Notes the addresses of all interfaces.
-    pub(super) fn note_ages(&mut self, interfaces: &[&Uplink]) {
-        let there = || interfaces.iter().flat_map(|one| &one.addresses).map(|own| own.address);
-        self.ages.retain(|known| there().any(|address| address == *known));
-        for address in there() {
-            if !self.ages.contains(&address) {
-                self.ages.push(address);
-            }
-        }
     }
 
     pub(super) fn is_announced_as_it_is(&self, interface: &Uplink, own: &UplinkAddress) -> bool {

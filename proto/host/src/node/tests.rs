@@ -47,7 +47,7 @@ fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
         rules: &[],
         routes: &LocalRoutes::default(),
         failing: &BTreeSet::new(),
-        before: &Node::default(),
+        before: &BTreeMap::new(),
     });
     assert_eq!(state.nids, [Nid(0xa), Nid(0xb), Nid(0xcc)]);
     assert_eq!(node.nids, state.nids.iter().copied().collect());
@@ -72,7 +72,7 @@ fn an_address_without_its_prefix_is_neither_locator_nor_identifier() {
         rules: &[],
         routes: &LocalRoutes::default(),
         failing: &BTreeSet::new(),
-        before: &Node::default(),
+        before: &BTreeMap::new(),
     });
     assert_eq!(state.nids, [Nid(0xa)]);
     assert_eq!(told(&state), [("2001:0db8:0001:0000".to_owned(), 100, 3600)]);
@@ -105,7 +105,7 @@ fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
         rules: &[],
         routes: &LocalRoutes::default(),
         failing: &BTreeSet::new(),
-        before: &Node::default(),
+        before: &BTreeMap::new(),
     };
     let (_, state) = node(&seen);
     let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000", "2001:0db8:0006:0000"];
@@ -127,7 +127,7 @@ fn rules_about_paths_say_which_locators_are_better() {
             rules,
             routes: &LocalRoutes::default(),
             failing: &BTreeSet::new(),
-            before: &Node::default(),
+            before: &BTreeMap::new(),
         });
         told(&state).into_iter().map(|told| told.1).collect::<Vec<_>>()
     };
@@ -166,7 +166,7 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
             rules: &[],
             routes: &LocalRoutes::default(),
             failing: &BTreeSet::new(),
-            before: &Node::default(),
+            before: &BTreeMap::new(),
         })
         .0
     };
@@ -213,7 +213,7 @@ fn a_locator_that_another_link_has_as_well_stays_where_it_was_unless_that_carrie
             rules: &[],
             routes: &LocalRoutes::default(),
             failing: &failing.iter().copied().collect(),
-            before: &Node { uplinks: BTreeMap::from([(l64, before)]), ..Node::default() },
+            before: &BTreeMap::from([(l64, before)]),
         });
         node.uplinks[&l64]
     };
@@ -221,29 +221,28 @@ fn a_locator_that_another_link_has_as_well_stays_where_it_was_unless_that_carrie
     assert_eq!([place(2, &[2]), place(1, &[1])], [1, 2]);
 }
 
-/// A stranger on the first link advertises 40 prefixes, some of them before those of the ISPs in the order of numbers.
+/// A stranger on the first link advertises 40 prefixes, some of them before those of the ISPs in the order of numbers. The
+/// daemon begins after that, and one ISP has given its addresses before the other.
 #[test]
 fn the_oldest_locator_of_each_uplink_comes_before_those_that_a_stranger_advertises() {
-    let own = ["2001:db8:8::a", "2001:db8:9::a"].map(|text| address(text, FINE, u32::MAX));
-    let others = (0..40).map(|n| address(&format!("2001:db8:{n:x}00::a"), FINE, u32::MAX));
-    let known = BTreeSet::new();
-    let node_of = |first: &[UplinkAddress], before: &Node| {
-        node(&Seen {
-            view: &view(&[uplink(1, first), uplink(2, &own[1..])]),
-            attached: None,
-            known: &known,
-            rules: &[],
-            routes: &LocalRoutes::default(),
-            failing: &BTreeSet::new(),
-            before,
-        })
-    };
-    let (before, _) = node_of(&own[..1], &Node::default());
-    // The kernel names the newest addresses first.
-    let all: Vec<_> = others.chain([own[0]]).collect();
-    let (after, state) = node_of(&all, &before);
-    let first: Vec<_> = state.locators.iter().map(|one| one.l64.to_string()).take(2).collect();
-    assert_eq!(first, ["2001:0db8:0008:0000", "2001:0db8:0009:0000"]);
-    assert_eq!((state.locators.len(), after.order.len()), (42, 42));
-    assert_eq!(node_of(&all, &after), (after.clone(), state));
+    let made = |text: &str, created| UplinkAddress { created, ..address(text, FINE, u32::MAX) };
+    let own = [made("2001:db8:8::a", 2_000), made("2001:db8:9::a", 9_000)];
+    // A temporary address is younger than its prefix.
+    let temporary = made("2001:db8:8::b", 8_000);
+    let others = (0..40).map(|n| made(&format!("2001:db8:{n:x}00::a"), 3_000 + n));
+    let mut first: Vec<_> = others.chain([own[0], temporary]).collect();
+    first.sort_by_key(|own| own.address);
+    first.rotate_left(3);
+    let (node, state) = node(&Seen {
+        view: &view(&[uplink(1, &first), uplink(2, &own[1..])]),
+        attached: None,
+        known: &BTreeSet::new(),
+        rules: &[],
+        routes: &LocalRoutes::default(),
+        failing: &BTreeSet::new(),
+        before: &BTreeMap::new(),
+    });
+    let first: Vec<_> = state.locators.iter().map(|one| one.l64.to_string()).take(3).collect();
+    assert_eq!(first, ["2001:0db8:0008:0000", "2001:0db8:0009:0000", "2001:0db8:0000:0000"]);
+    assert_eq!((state.locators.len(), node.uplinks.len()), (42, 42));
 }

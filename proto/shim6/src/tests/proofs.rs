@@ -3,6 +3,7 @@
 use moorline_cga::{Cga, KeyFile, RsaKey, Signer, generate_cga};
 
 use super::*;
+use crate::PeerSet;
 
 /// Proof of the addresses of a side. The first address is the ULID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +12,29 @@ pub(super) enum Kind {
     Hba,
     HbaCompatible,
     Plain,
+}
+
+/// Anybody can repeat the list of a peer with other methods.
+#[test]
+fn a_repetition_of_a_list_changes_no_order() {
+    let all: Vec<_> = (1..=6).map(|host| locators(host)[0]).collect();
+    let ulid = all[5].as_ulid();
+    let known = PeerSet {
+        locators: all.clone().into(),
+        listed: 6,
+        signed: 2,
+        generation: Some(1),
+        ..PeerSet::of_ulid(ulid)
+    };
+    assert_eq!(known.oldest_first()[..], [&all[2..], &all[..2]].concat());
+    for method in [VerificationMethod::HBA, VerificationMethod::CGA] {
+        let entries = all.iter().map(|locator| LocatorEntry { locator: *locator, method });
+        let list = LocatorList { generation: 1, entries: entries.collect() };
+        let same = known.confirmed_by(&list, ulid).expect("the same locators");
+        assert_eq!(same.oldest_first(), known.oldest_first());
+    }
+    let unsigned = PeerSet { signed: 0, ..known };
+    assert!(unsigned.oldest_first().is_shared_with(&unsigned.locators));
 }
 
 const KINDS: [Kind; 4] = [Kind::Cga, Kind::Hba, Kind::HbaCompatible, Kind::Plain];

@@ -58,6 +58,8 @@ pub struct Address {
     pub state: State,
     /// Its ends.
     pub lifetimes: Lifetimes,
+    /// Time when it was added.
+    pub created: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -65,6 +67,7 @@ pub(super) struct Entry {
     pub(super) prefix_len: u8,
     pub(super) origin: Origin,
     pub(super) lifetimes: Lifetimes,
+    created: Instant,
     /// The ends that a temporary address never outlives.
     pub(super) bounds: Lifetimes,
     is_deprecated: bool,
@@ -141,6 +144,7 @@ impl Entry {
             prefix_len,
             origin,
             lifetimes,
+            created: now,
             bounds: Lifetimes::FOREVER,
             is_deprecated: !lifetimes.is_preferred(now),
             detection: Detection::Down,
@@ -177,6 +181,7 @@ impl Entry {
             origin: self.origin,
             state,
             lifetimes: self.lifetimes,
+            created: self.created,
         }
     }
 

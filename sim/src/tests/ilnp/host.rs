@@ -62,6 +62,11 @@ pub(crate) fn owner(l64: L64) -> Option<(usize, u8)> {
     is_ours.then(|| (usize::from(host) - 1, locator))
 }
 
+/// The uplink of a locator. Each ISP has one of its own, and the stranger is on the first one.
+fn uplink_of(locator: u8) -> u8 {
+    if FALSE_LOCATORS.contains(&locator) { 0 } else { locator }
+}
+
 impl Core {
     fn new(plan: &IlnpHost, seed: [u8; 32], now: Instant) -> Self {
         let policy: Arc<dyn Policy> = match plan.open {
@@ -131,15 +136,21 @@ impl SimHost {
         Ilv::new(l64(self.number, locator), nid(self.number))
     }
 
-    /// Tells the machine the locators. The newest one is the preferred one, if any is. One of each uplink comes first.
+    /// Tells the machine the locators. The newest ISP is the preferred one, if any is, and all locators of an uplink have
+    /// the same preference.
     pub(crate) fn tell_local(&mut self, now: Instant) {
-        let (misleading, others): (Vec<_>, Vec<_>) =
-            self.locators.iter().partition(|one| FALSE_LOCATORS.contains(one));
-        let all = others.into_iter().rev().chain(misleading);
-        let locators = all.zip(10..).map(|(locator, preference): (&u8, u16)| {
-            let preference = if self.prefers_none { 10 } else { preference };
-            LocalLocator { preference, ..LocalLocator::new(l64(self.number, *locator)) }
+        let isps = self.locators.iter().rev().filter(|one| !FALSE_LOCATORS.contains(one));
+        let newest_first: Vec<_> = isps.copied().collect();
+        let preference = |locator| {
+            let place = newest_first.iter().take_while(|one| **one != uplink_of(locator)).count();
+            if self.prefers_none { 10 } else { 10 + u16::try_from(place).unwrap_or(0) }
+        };
+        let locators = self.by_turns().into_iter().map(|locator| LocalLocator {
+            preference: preference(locator),
+            ..LocalLocator::new(l64(self.number, locator))
         });
+        let mut locators: Vec<_> = locators.collect();
+        locators.sort_by_key(|one| one.preference);
         let pretended =
             self.pretends.then(|| LocalLocator { preference: 1, ..LocalLocator::new(EVIL) });
         let state = LocalState {
@@ -154,6 +165,18 @@ impl SimHost {
             core.plane.set_nids(state.nids.iter().copied().collect());
             core.machine.handle_local(&state, now);
         }
+    }
+
+    /// The locators as the host has them: the oldest one of each uplink, then the second oldest one of each, and so on.
+    fn by_turns(&self) -> Vec<u8> {
+        let turn = |at: usize, locator: u8| {
+            let older = self.locators.iter().take(at);
+            older.filter(|one| uplink_of(**one) == uplink_of(locator)).count()
+        };
+        let all = self.locators.iter().enumerate().map(|(at, one)| (turn(at, *one), *one));
+        let mut all: Vec<_> = all.collect();
+        all.sort_by_key(|(turn, _)| *turn);
+        all.into_iter().map(|(_, locator)| locator).collect()
     }
 
     /// Sends a packet of the socket.

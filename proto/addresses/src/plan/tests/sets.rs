@@ -106,6 +106,29 @@ fn a_later_prefix_gets_a_cga_of_the_same_key() {
     assert!(world.planner.warnings().is_empty());
 }
 
+/// The members of the set are there again after the later prefixes, as after a loss of the carrier.
+#[test]
+fn peers_are_told_addresses_by_turns_of_the_uplinks_members_of_sets_first_and_then_the_oldest() {
+    let mut world = World::new(AddressMode::HbaCompatible);
+    world.interfaces = BTreeSet::from([1, 2]);
+    world.advertise(1, 8, 1800, 3600);
+    world.advertise(2, 9, 1800, 3600);
+    world.settle();
+    for (ifindex, number) in [(1, 7), (1, 3), (1, 5), (2, 2)] {
+        world.advertise(ifindex, number, 1800, 3600);
+    }
+    world.settle();
+    let mut view = world.view();
+    for own in view.uplinks.iter_mut().flat_map(|uplink| &mut uplink.addresses) {
+        let times = [(7, 100), (5, 200), (3, 300), (2, 400), (8, 500), (9, 600)];
+        let created = times.into_iter().find(|(number, _)| *number == own.address.segments()[2]);
+        own.created = created.expect("a prefix").1;
+    }
+    let present = world.planner.announced(&view).present;
+    let numbers: Vec<_> = present.iter().map(|one| one.0.segments()[2]).collect();
+    assert_eq!(numbers, [8, 9, 7, 2, 5, 3]);
+}
+
 #[test]
 fn a_fixed_set_takes_no_later_prefix_and_says_so() {
     let mut world = World::with_two(AddressMode::Hba);
