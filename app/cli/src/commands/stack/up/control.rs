@@ -4,9 +4,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use anyhow::{Context as _, bail};
-use rustix::fs::Mode;
-use rustix::process::umask;
-use tokio::net::{UnixListener, UnixStream};
+use rustix::fs::{Mode, fchmod};
+use tokio::net::{UnixListener, UnixSocket, UnixStream};
 use tokio::sync::Semaphore;
 
 use super::server::Server;
@@ -25,11 +24,7 @@ impl Control {
     /// Opens the socket. A socket that no program listens to is replaced.
     pub(super) async fn bind(path: &Path) -> anyhow::Result<Self> {
         remove_stale(path).await?;
-        // The mode is right from the beginning. No other thread makes files now.
-        let before = umask(Mode::from_raw_mode(0o177));
-        let listener = UnixListener::bind(path);
-        umask(before);
-        let listener = listener
+        let listener = listen(path)
             .with_context(|| format!("cannot make the control socket {}", path.display()))?;
         Ok(Self { listener, _file: SocketFile(path.to_owned()) })
     }
@@ -48,6 +43,15 @@ impl Control {
             });
         }
     }
+}
+
+/// Makes a socket for the user of this process alone. Linux gives the file the mode of the socket, so the mode is right from the
+/// beginning.
+fn listen(path: &Path) -> std::io::Result<UnixListener> {
+    let socket = UnixSocket::new_stream()?;
+    fchmod(&socket, Mode::from_raw_mode(0o600))?;
+    socket.bind(path)?;
+    socket.listen(BACKLOG)
 }
 
 /// Removes a socket that no program listens to.
@@ -75,6 +79,8 @@ impl Drop for SocketFile {
     }
 }
 
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 128;
 /// Largest number of clients at a time; others wait.
 const MAX_CLIENTS: usize = 256;
 
