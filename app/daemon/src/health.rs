@@ -73,19 +73,6 @@ impl Daemon {
         (self.failing, self.avoided) = (failing, avoided);
     }
 
-    /// A warning, if nobody answers by any uplink that has a carrier.
-    pub(crate) fn all_carry_nothing(&self) -> Option<String> {
-        let up: Vec<_> = self.host.view().uplinks.iter().filter(|uplink| uplink.carrier).collect();
-        let is_dead = |ifindex| {
-            self.host.evidence(ifindex).is_some_and(|evidence| evidence != Evidence::Short)
-        };
-        let all_are = !up.is_empty() && up.iter().all(|uplink| is_dead(uplink.ifindex));
-        let names: Vec<_> = up.iter().map(|uplink| &*uplink.name).collect();
-        all_are.then(|| {
-            format!("nobody answers by any uplink ({}){}", names.join(", "), self.where_new_go())
-        })
-    }
-
     pub(crate) fn on_echo(&mut self, echo: std::io::Result<Echo>) -> anyhow::Result<()> {
         let Echo { from, local, nonce } = echo.context("answers to uplink-probes")?;
         self.host.handle_echo(local, from, nonce, clock::now());
