@@ -66,13 +66,14 @@ impl Interfaces {
     }
 }
 
-/// The default routes in rows of the main table, by interface. Each comes with a mark: whether a Router Advertisement brought it.
-fn default_routes(rows: &[Row]) -> BTreeMap<u32, Vec<(bool, DefaultRoute)>> {
-    let mut found = BTreeMap::<_, Vec<_>>::new();
+/// The default routes in rows of the main table, by interface, each with whether a Router Advertisement brought it. While routes come
+/// and go, the kernel names the same route several times.
+fn default_routes(rows: &[Row]) -> BTreeMap<u32, BTreeMap<DefaultRoute, bool>> {
+    let mut found = BTreeMap::<_, BTreeMap<_, _>>::new();
     for row in rows {
         let is_advertised = row.byte(5) == RTPROT_RA;
         for (ifindex, route) in read_default_routes(row) {
-            found.entry(ifindex).or_default().push((is_advertised, route));
+            found.entry(ifindex).or_default().insert(route, is_advertised);
         }
     }
     found
@@ -80,14 +81,12 @@ fn default_routes(rows: &[Row]) -> BTreeMap<u32, Vec<(bool, DefaultRoute)>> {
 
 /// The default routes of an interface in their order, up to [`MAX_DEFAULT_ROUTES`]. Any node on the link can advertise more, so
 /// those that somebody has set, and those that were `known`, come first.
-fn at_most(mut found: Vec<(bool, DefaultRoute)>, known: &[DefaultRoute]) -> Vec<DefaultRoute> {
-    if found.len() > MAX_DEFAULT_ROUTES {
-        found.sort_by_key(|(is_advertised, route)| {
-            (*is_advertised && !known.contains(route), *route)
-        });
-        found.truncate(MAX_DEFAULT_ROUTES);
-    }
-    let mut kept: Vec<_> = found.into_iter().map(|(_, route)| route).collect();
+fn at_most(found: BTreeMap<DefaultRoute, bool>, known: &[DefaultRoute]) -> Vec<DefaultRoute> {
+    let is_new =
+        |(route, is_advertised): &(DefaultRoute, bool)| *is_advertised && !known.contains(route);
+    let (new, old): (Vec<_>, Vec<_>) = found.into_iter().partition(is_new);
+    let mut kept: Vec<_> =
+        old.into_iter().chain(new).map(|(route, _)| route).take(MAX_DEFAULT_ROUTES).collect();
     kept.sort();
     kept
 }
