@@ -465,7 +465,7 @@ fn a_reader_that_does_not_read_holds_up_no_host() {
         up.wait().unwrap();
         panic!("the host waits for its reader");
     }
-    // What it has said is there when somebody reads.
+    // The line of the host is there when somebody reads.
     let mut octets = vec![0; full];
     reader.read_exact(&mut octets).unwrap();
     let mut line = String::new();
