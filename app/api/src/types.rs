@@ -83,6 +83,10 @@ pub struct Uplink {
     /// Whether `uplink-probes`, peers of contexts or the router show that the uplink carries no packets.
     #[serde(default)]
     pub failing: bool,
+    /// Whether none of `uplink-probes` has answered by the uplink for some seconds. If they answer by no uplink, none is
+    /// `failing`.
+    #[serde(default)]
+    pub silent: bool,
     /// Seconds for which new connections still keep away from the uplink, because its carrier has come back after several
     /// losses. None if new connections may use the uplink.
     #[serde(default)]

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
@@ -38,6 +38,8 @@ use triggers::RulePart;
 /// Validated configuration: values of the file, else defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
+    /// The keys of the file, with their values.
+    keys: toml::Table,
     /// Send Timeout of REAP (RFC 5534 s7).
     pub send_timeout: Duration,
     /// Extensions of reachability detection beyond RFC 5534.
@@ -149,7 +151,7 @@ impl Config {
     /// # Errors
     /// A key is unknown, or a value is out of range.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: File = toml::from_str(text).map_err(|error| with_example(&error))?;
+        let file: File = toml::from_str(text).map_err(|error| refusal(text, &error))?;
         let send_timeout = span("send-timeout", file.send_timeout.as_ref(), LEAST_RECOMMENDED)?;
         ensure!(
             SEND_TIMEOUT.contains(&send_timeout),
@@ -166,7 +168,9 @@ impl Config {
             "uplink-probes: {probes} addresses, and {MAX_PROBES} are the most"
         );
         let (max_contexts, max_flows) = (file.max_contexts, file.max_flows);
+        let keys = toml::from_str(text).map_err(|error| refusal(text, &error))?;
         Ok(Self {
+            keys,
             send_timeout,
             profile: profile::parse(&file)?,
             triggers: TriggerConfig::parse(&file)?,
@@ -194,27 +198,41 @@ impl Config {
         self.addresses.check_files()
     }
 
+    /// Keys whose values differ in the newer configuration, and that apply at a start alone.
+    pub(crate) fn waiting(&self, newer: &Self) -> BTreeSet<String> {
+        let all = self.keys.keys().chain(newer.keys.keys());
+        let other = all.filter(|key| self.keys.get(*key) != newer.keys.get(*key));
+        other.filter(|key| *key != "paths" && !key.starts_with("trigger")).cloned().collect()
+    }
+
     /// Whether the configuration allows this interface.
     pub(crate) fn uses(&self, interface: &str) -> bool {
         self.uplinks.is_empty() || self.uplinks.iter().any(|name| name == interface)
     }
 }
 
-/// Adds an example to an error of the file. A common mistake: a duration must be text and not a number.
-fn with_example(error: &toml::de::Error) -> anyhow::Error {
+/// Says in one line where the file has an error, and adds an example. A common mistake: a duration must be text and not a
+/// number.
+fn refusal(text: &str, error: &toml::de::Error) -> anyhow::Error {
     let message = error.message();
     let is_of_type = message.starts_with("invalid type") || message.starts_with("wanted string");
     let expected = message.rsplit("expected ").next().unwrap_or_default();
     let example = match is_of_type {
         _ if matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize") => {
-            "write a whole number, without sign, quotes and unit"
+            "; write a whole number, without sign, quotes and unit"
         }
-        true if message.ends_with("a boolean") => "write true or false, without quotes",
-        true if message.ends_with("a sequence") => "write a list, for example uplinks = [\"eth0\"]",
-        true => "write it in quotes, for example send-timeout = \"10s\" or ilnp = \"on\"",
+        true if message.ends_with("a boolean") => "; write true or false, without quotes",
+        true if message.ends_with("a sequence") => {
+            "; write a list, for example uplinks = [\"eth0\"]"
+        }
+        true => "; write it in quotes, for example send-timeout = \"10s\" or ilnp = \"on\"",
         false => "",
     };
-    anyhow::anyhow!("{error}{example}")
+    let before = error.span().and_then(|span| text.get(..span.start));
+    let line = before.map(|before| before.matches('\n').count());
+    let place = line.and_then(|line| Some((line + 1, text.lines().nth(line)?.trim())));
+    let place = place.map(|(number, line)| format!("line {number}, `{line}`: "));
+    anyhow::anyhow!("{}{message}{example}", place.unwrap_or_default())
 }
 
 /// Parses a duration of the file, or returns the default.

@@ -70,8 +70,8 @@ pub(crate) struct Daemon {
     pub(crate) save_times: SaveTimes,
     /// Warning, while contexts or sessions cannot be saved.
     pub(crate) unsaved: Option<String>,
-    /// Warning, if the configuration could not be read again.
-    pub(crate) unread_config: Option<String>,
+    /// Warning, if the configuration could not be read again, or if keys that have changed wait for the next start.
+    pub(crate) unapplied_config: Option<String>,
     /// Sentences on files of the last run that could not be read.
     pub(crate) damages: Vec<String>,
     pub(crate) path_mtus: PathMtus,

@@ -124,7 +124,7 @@ impl Daemon {
             store,
             save_times: SaveTimes::new(time::Instant::now()),
             unsaved: None,
-            unread_config: None,
+            unapplied_config: None,
             damages: Vec::new(),
             path_mtus: PathMtus::default(),
             unbound: Unbound::default(),

@@ -6,18 +6,27 @@ use crate::shell::Daemon;
 impl Daemon {
     /// Reads the configuration again. New trigger rules and path rules apply now; all other changes apply at the next start.
     pub(crate) fn reload(&mut self) {
-        self.unread_config = None;
         match Config::load(self.config_path.as_deref()) {
             Ok(config) => {
+                let waiting: Vec<_> = self.config.waiting(&config).into_iter().collect();
+                self.unapplied_config = (!waiting.is_empty()).then(|| {
+                    format!(
+                        "the configuration has other values since the start, which apply at the next one (`systemctl restart moorlined`): {}",
+                        waiting.join(", ")
+                    )
+                });
                 self.config.triggers = config.triggers;
                 self.apply_triggers();
                 self.config.paths = config.paths;
                 self.apply_rules();
                 tracing::info!("configuration read again: trigger policy, paths");
+                if let Some(waiting) = &self.unapplied_config {
+                    tracing::warn!("{waiting}");
+                }
             }
             Err(error) => {
                 tracing::warn!("the old trigger policy and paths stay: {error:#}");
-                self.unread_config =
+                self.unapplied_config =
                     Some(format!("the configuration was not read again: {error:#}"));
             }
         }

@@ -62,7 +62,7 @@ impl Daemon {
         let count = u64::from(self.host.shim6().len()) + self.waiting();
         warnings.extend(table_full(count, self.config.max_contexts));
         warnings.extend(self.unsaved.clone());
-        warnings.extend(self.unread_config.clone());
+        warnings.extend(self.unapplied_config.clone());
         warnings.extend(self.damages.iter().cloned());
         warnings
     }

@@ -63,6 +63,15 @@ fn new_connections_leave_a_dead_isp_and_come_back_to_it() {
     eventually("ISP 1 again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
     lab.fail(Failure::Silent { router: "isp1".to_owned() }).unwrap();
     eventually("the other ISP for the second time", || way(&a, server) == "isp2");
+    let mute = "table ip6 mute {\n chain in {\n type filter hook input priority 0\n icmpv6 type echo-request drop\n }\n}\n";
+    lab.namespace("isp2").unwrap().nft(mute).unwrap();
+    let is_told =
+        |warning: &String| warning.starts_with("none of uplink-probes answers by isp1 or isp2");
+    eventually("silence of both", || {
+        let status = daemon.status().unwrap();
+        let is_silent = status.uplinks.iter().all(|uplink| uplink.silent && !uplink.failing);
+        is_silent && status.warnings.iter().any(is_told)
+    });
     daemon.down().unwrap();
     assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
 }

@@ -118,6 +118,12 @@ impl Health {
         asked.failing.map(|failing| failing.has_answered)
     }
 
+    /// Uplinks by which no host has answered for some seconds, whatever other uplinks do.
+    pub(crate) fn silent(&self) -> BTreeSet<u32> {
+        let silent = self.uplinks.iter().filter(|(_, asked)| asked.is_silent());
+        silent.map(|(ifindex, _)| *ifindex).collect()
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.uplinks.values().map(|asked| asked.next).min()
     }

@@ -75,6 +75,13 @@ impl Host {
         failing
     }
 
+    /// Interface indices of the uplinks by which none of the hosts of the operator's choice has answered for some seconds.
+    /// If they are all uplinks, the hosts may have failed, and no uplink is a [failing](Self::failing_uplinks) one.
+    #[must_use]
+    pub fn silent_uplinks(&self) -> BTreeSet<u32> {
+        self.health.silent()
+    }
+
     /// Interface indices of the uplinks whose carrier has come back after several losses, and has to stay for a while
     /// before new connections take the uplink.
     #[must_use]

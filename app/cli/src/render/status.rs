@@ -58,11 +58,12 @@ fn uplink(uplink: &Uplink) -> TitledRow {
 }
 
 fn link(uplink: &Uplink) -> String {
-    match (uplink.carrier, uplink.failing, uplink.avoided_secs) {
-        (false, ..) => "down".to_owned(),
-        (true, true, _) => "fails".to_owned(),
-        (true, false, Some(secs)) => format!("up, not for new connections for {secs} s"),
-        (true, false, None) => "up".to_owned(),
+    match uplink.avoided_secs {
+        _ if !uplink.carrier => "down".to_owned(),
+        _ if uplink.failing => "fails".to_owned(),
+        _ if uplink.silent => "up, no answers".to_owned(),
+        Some(secs) => format!("up, not for new connections for {secs} s"),
+        None => "up".to_owned(),
     }
 }
 

@@ -37,18 +37,33 @@ impl AddressViews<'_> {
             temporary: self.is_temporary(own),
             announced: self.is_told(own.address),
         };
-        let failing = self.host.failing_uplinks();
+        let (failing, silent) = (self.host.failing_uplinks(), self.host.silent_uplinks());
         let uplink = |uplink: &host::Uplink| Uplink {
             name: uplink.name.clone(),
             ifindex: uplink.ifindex,
             carrier: uplink.carrier,
             failing: failing.contains(&uplink.ifindex),
+            silent: silent.contains(&uplink.ifindex),
             avoided_secs: self.avoided_secs(uplink.ifindex, now),
             mtu: uplink.mtu,
             gateway: uplink.gateway,
             locators: uplink.addresses.iter().map(info).collect(),
         };
         self.host.view().uplinks.iter().map(uplink).collect()
+    }
+
+    /// Returns a warning about uplinks by which none of `uplink-probes` answers, if they do not answer by others, either.
+    fn silence(&self) -> Option<String> {
+        let (failing, silent) = (self.host.failing_uplinks(), self.host.silent_uplinks());
+        let all = self.host.view().uplinks.iter().filter(|one| silent.contains(&one.ifindex));
+        let all = all.filter(|one| !failing.contains(&one.ifindex));
+        let names: Vec<_> = all.map(|one| &*one.name).collect();
+        (!names.is_empty()).then(|| {
+            format!(
+                "none of uplink-probes answers by {}: either these hosts do not answer, or no uplink carries anything.",
+                names.join(" or ")
+            )
+        })
     }
 
     fn avoided_secs(&self, ifindex: u32, now: Instant) -> Option<u64> {
@@ -153,6 +168,7 @@ impl AddressViews<'_> {
             let told = told_of(self.host.evidence(uplink.ifindex));
             warnings.push(format!("{} {told}{new}", uplink.name));
         }
+        warnings.extend(self.silence());
         warnings.extend(self.addresses.deaf.warnings(|one| has_router(self.host, one)));
         let is_managed =
             |planner: &Planner, one: &host::Uplink| planner.policy().is_managed(&one.name);

@@ -178,6 +178,35 @@ fn mistakes_name_the_key() {
 }
 
 #[test]
+fn a_mistake_names_its_line_in_one_line() {
+    let error = Config::parse("sec = 1\nmax-contexts = 7x\n").expect_err("no number");
+    let error = format!("{error:#}");
+    assert!(error.starts_with("line 2, `max-contexts = 7x`: "), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
+#[test]
+fn keys_that_wait_for_the_next_start_are_named() {
+    let at_start =
+        Config::parse("max-contexts = 5\nidle = \"60s\"\ntrigger-bytes = 1").expect("valid");
+    let waiting = |text: &str| {
+        let newer = Config::parse(text).expect("valid");
+        at_start.waiting(&newer).into_iter().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(waiting("idle = \"60s\" # as before\nmax-contexts = 5"), "");
+    assert_eq!(
+        waiting("trigger-bytes = 2\nmax-contexts = 6\nilnp = \"on\""),
+        "idle ilnp max-contexts"
+    );
+    assert_eq!(
+        waiting(
+            "max-contexts = 5\nidle = \"60s\"\n[[paths]]\npreference = \"avoid\"\nlocal = \"eth0\""
+        ),
+        ""
+    );
+}
+
+#[test]
 fn a_file_that_was_asked_for_must_be_there() {
     let error = Config::load(Some(Path::new("/nonexistent/moorlined.toml"))).expect_err("gone");
     assert!(format!("{error:#}").contains("/nonexistent/moorlined.toml"));

@@ -111,6 +111,25 @@ fn an_uplink_that_carries_nothing_is_found_within_a_second_and_used_again_after_
     }
 }
 
+#[test]
+fn uplinks_by_which_nobody_answers_are_silent_and_do_not_fail() {
+    let mut net = Net::new(3);
+    net.run(Duration::from_secs(10));
+    assert!(net.health.silent().is_empty());
+    net.loss = [1000; 2];
+    net.run(Duration::from_secs(10));
+    assert_eq!(
+        (net.health.silent(), net.health.failing()),
+        (BTreeSet::from([1, 2]), BTreeSet::new())
+    );
+    net.loss = [1000, 0];
+    net.run(Duration::from_secs(10));
+    assert_eq!(
+        (net.health.silent(), net.health.failing()),
+        (BTreeSet::from([1]), BTreeSet::from([1]))
+    );
+}
+
 /// The second uplink dies while the first one has to answer for a while, after a failure of its own.
 #[test]
 fn an_uplink_that_answers_again_is_better_than_one_that_has_just_failed() {
