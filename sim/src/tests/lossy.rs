@@ -132,14 +132,6 @@ fn figures_of_requests() {
     }
 }
 
-#[test]
-#[ignore = "TEMP"]
-fn temp_trace() {
-    let kind = Kind::Requests { pace: Pace { interval: Duration::from_millis(20), ..PACE } };
-    let plan = lossy(1068, 160, 50, kind);
-    eprintln!("{}", trace(1068, &plan));
-}
-
 /// Of each of four families.
 const REQUESTS: Range<u64> = 1_000..1_100;
 const SEEDS: u64 = 40;
