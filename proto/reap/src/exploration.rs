@@ -31,6 +31,8 @@ pub(crate) struct Exploration {
     pub(crate) began: Instant,
     /// The pair that payload takes if the ULIDs do not answer.
     pub(crate) rival: Option<Rival>,
+    /// The wait for an answer by the pair that payload has moved to.
+    pub(crate) awaited: Option<Awaited>,
     /// Probes sent without a request since the pace was last set to fast.
     paced: u32,
     /// All probes sent in this exploration.
@@ -54,7 +56,7 @@ pub(crate) struct Exploration {
     pub(crate) keepalives: u32,
     /// Repetitions left of the Probe Operational that ended the exploration.
     pub(crate) repetitions: u8,
-    /// Probes beyond the backoff, while the peer is heard, since the peer's last probe.
+    /// Probes beyond the backoff since the peer's last probe.
     pub(crate) while_heard: u8,
     /// Watched payload counts only from this time on.
     pub(crate) watch_since: Instant,
@@ -76,6 +78,19 @@ pub(crate) struct Rival {
     pub(crate) asked: u32,
 }
 
+/// Payload takes a pair that is still to answer (decisions 208 and 221).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    /// End of the wait.
+    pub(crate) until: Instant,
+    /// Time from a question by the pair to the next one, for this number of questions; `None`: the walk asks the pair.
+    pub(crate) gap: Option<(Duration, u32)>,
+    /// Time by which the wait becomes longer, once, if the peer does not say that it hears nothing.
+    pub(crate) longer: Duration,
+    /// From this time on a Probe Exploring says that the peer does not hear this host by the pair.
+    pub(crate) told_from: Instant,
+}
+
 impl Exploration {
     pub(crate) fn new(random: Random) -> Self {
         Self {
@@ -88,6 +103,7 @@ impl Exploration {
             left: None,
             began: Instant::ZERO,
             rival: None,
+            awaited: None,
             paced: 0,
             probes: 0,
             hastened: None,
@@ -116,7 +132,7 @@ impl Exploration {
         now: Instant,
     ) {
         (self.keepalives, self.while_heard) = (0, 0);
-        (self.began, self.left) = (now, None);
+        (self.began, self.left, self.awaited) = (now, None, None);
         self.is_own = false;
         self.order = Order::new(sets, failed, &mut self.random);
         if let Some(hint) = hint.filter(|hint| *hint != failed) {
@@ -179,7 +195,9 @@ impl Exploration {
     /// (decision 180): in turn by a pair that has worked, and by another pair with the peer locator of such a pair.
     pub(crate) fn probe_for_payload(&mut self, sets: Sets<'_>, current: LocatorPair, now: Instant) {
         let is_soon = now.since(self.last_probe) < PROBE_FOR_PAYLOAD;
-        let is_early = !self.is_in_vain() && self.left.is_none();
+        // A peer with RFC 5534 alone, which has verified no standby path, begins its own wait anew with each answer.
+        let is_over = self.is_in_vain() || self.worked[1].is_some() && !self.is_initial();
+        let is_early = !is_over && self.left.is_none();
         if is_early || is_soon || !self.transmits.is_empty() {
             return;
         }
@@ -197,12 +215,18 @@ impl Exploration {
             let has_worked = worked.clone().any(|worked| worked == pair);
             is_due(&pair) && !has_worked && worked.clone().any(|worked| worked.peer == pair.peer)
         };
-        let pair = match best.filter(|_| !self.is_turn_of_others) {
+        let is_quick_due = |pair: &LocatorPair| {
+            let last = records.last_sent_by(*pair);
+            let is_due = last.is_none_or(|at| now.since(at) >= QUICK_ROUND_FOR_PAYLOAD);
+            *pair != current && is_due && order.contains(sets, *pair)
+        };
+        let quick = standby.filter(is_quick_due);
+        let pair = match quick.or(best.filter(|_| !self.is_turn_of_others)) {
             Some(best) => Some(best),
             None => order.advance_within(sets, is_meant).or(best),
         };
         if let Some(pair) = pair {
-            self.is_turn_of_others ^= true;
+            self.is_turn_of_others ^= quick.is_none();
             self.last_probe = now;
             self.send_probe(State::Exploring, pair, now);
         }
@@ -232,8 +256,8 @@ impl Exploration {
     }
 
     /// Arms the retransmission after a probe without a request. If there was no pair to probe, the timer is armed as
-    /// well, so that the first pair that appears need not wait. `is_heard`: the probe keeps the initial pace, and the
-    /// backoff waits (decision 214).
+    /// well, so that the first pair that appears need not wait. `is_heard`: a probe of the peer has paid for this one, which
+    /// keeps the initial pace, and the backoff waits (decision 214).
     //= rfc5534#4.3-2
     pub(crate) fn pace(&mut self, config: &Config, has_pair: bool, is_heard: bool, now: Instant) {
         if has_pair {
@@ -260,11 +284,6 @@ impl Exploration {
     /// Whether the initial probes are still leaving.
     pub(crate) const fn is_initial(&self) -> bool {
         self.paced < INITIAL_PROBES
-    }
-
-    /// When the last probe without a request left.
-    pub(crate) const fn last_probe(&self) -> Instant {
-        self.last_probe
     }
 
     /// Whether so many probes have left that a path that works would have answered.
@@ -298,5 +317,7 @@ impl Exploration {
 const IN_VAIN: u32 = 6;
 /// Time from a probe to a probe for payload: 1 s.
 pub(crate) const PROBE_FOR_PAYLOAD: Duration = Duration::from_secs(1);
-/// Time between two probes by a pair for payload: 4 s.
+/// Time between two probes for payload by the standby path that had answered: 2 s.
+const QUICK_ROUND_FOR_PAYLOAD: Duration = Duration::from_secs(2);
+/// Time between two probes by another pair for payload: 4 s.
 const ROUND_FOR_PAYLOAD: Duration = Duration::from_secs(4);

@@ -112,8 +112,9 @@
 //! and the trial that follows three checks without an answer (decision 190).
 //!
 //! *Repetitions*: no message answers a Probe Operational, so a host that has answered a Probe InboundOk by one repeats
-//! it up to three times, until it hears the peer. In InboundOk the probes of a host that hears its peer keep the initial
-//! pace, and every second one takes the pair of the peer's last probe (decision 214).
+//! it up to three times, until the peer sends a message that only a host in Operational sends. In InboundOk each probe of
+//! the peer pays for ten probes at the initial pace, of which every second one takes the pair of the peer's last probe
+//! (decision 214). While payload takes a pair that is still to answer, the host asks this pair more often (decision 221).
 //!
 //! *A last trial* begins shortly before the end of the Send Timeout. If the pair does not answer by then, exploration
 //! begins.
@@ -137,7 +138,7 @@
 //! The machine answers each probe that asks for an answer with one probe, up to [`ANSWERS_PER_SECOND`] of each kind. On its own the
 //! machine sends [`INITIAL_PROBES`] at the fast pace when an exploration begins, again when the peer is heard after
 //! silence (at most once per Max Probe Timeout), and again when the host gets new locators. Beyond the RFC the pace stays
-//! fast in InboundOk while the peer is heard. [`MAX_RECORDS`] caps the
+//! fast in InboundOk for ten probes after each probe of the peer. [`MAX_RECORDS`] caps the
 //! records. A machine that does not explore holds only its configuration, seed, pair, candidates and standby path.
 #![no_std]
 #![forbid(unsafe_code)]

@@ -229,6 +229,7 @@ impl Machine {
             exploration.left = None;
         }
         self.heard = now;
+        self.note_confirmation();
         self.on_keepalive(now);
         self.on_traffic();
         self.step(Input::KeepaliveReceived, Cause::KeepaliveReceived, None, now);

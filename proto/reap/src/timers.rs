@@ -1,6 +1,6 @@
 //! | timer | armed by | disarmed by | when it runs out |
 //! |---|---|---|---|
-//! | `Retransmission` | entering Exploring or InboundOk; each probe sent there; a Probe InboundOk, for repetitions of the answer (decision 214) | entering Operational | in Operational the answer once more, if `Send` runs; otherwise next probe on the next pair (payload that leaves draws others, see [`Machine::handle_send_expired`](crate::Machine::handle_send_expired)) |
+//! | `Retransmission` | entering Exploring or InboundOk; each probe sent there; a Probe InboundOk, for repetitions of the answer (decision 214) | entering Operational | in Operational the answer once more, up to three times; otherwise next probe on the next pair (payload that leaves draws others, see [`Machine::handle_send_expired`](crate::Machine::handle_send_expired)) |
 //! | `Send` | control messages for which the tables of RFC 5534 s6 say START or RESTART | payload, keepalive, Probe Operational, entering Exploring | GOTO Exploring |
 //! | `Keepalive` | Probe Operational or another control message received | payload received (from then on the data plane runs the timer), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
 //! | `Standby` | each round of checks of the standby path | no other pair | the next round is due, or an unanswered check is sent again |
@@ -10,7 +10,7 @@
 //! | `Follow` | a probe of the peer asks for another pair, or the peer calls its locator of the current pair broken; the current pair has answered checks, or the context is new | an answer by the current pair | the pair is asked again; after the last question payload moves |
 //! | `Switch` | a switch, each of its probes | the pair becomes current, or the switch is given up | next probe by the pair; after the last probe the switch is given up |
 //! | `Paths` | the host wants pairs besides the current one | the host wants none | these pairs are checked again |
-//! | `Ulids` | entering Exploring, or a move to a pair that is still to answer, while payload does not take the ULIDs; the first answer for a while, by another pair than the ULIDs | entering Operational, another move | payload takes the ULIDs; after an answer: the ULIDs are asked once more, then payload takes the pair that has answered |
+//! | `Ulids` | entering Exploring, or a move to a pair that is still to answer, while payload does not take the ULIDs; the first answer for a while, by another pair than the ULIDs | entering Operational, another move | that pair is asked once more, then payload takes the ULIDs; after an answer: the ULIDs are asked once more, then payload takes the pair that has answered |
 //! | `Forget` | entering Operational; waits while `Send`, `Retransmission` or `Keepalive` runs | entering another state | records of probes are dropped |
 //!
 //! The data plane runs the Send and Keepalive Timers of payload, see [`Timers`].

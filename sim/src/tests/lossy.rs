@@ -1,5 +1,6 @@
 //! The ISP of the ULIDs dies, and the only other ISP of the host loses packets in both directions (decision 214).
 
+use std::ops::Range;
 use std::time::Duration;
 
 use super::adaptive::plan;
@@ -10,14 +11,14 @@ use crate::rng::Rng;
 use crate::{run, trace};
 
 const PACE: Pace = Pace { octets: 200, interval: Duration::from_millis(20) };
+const BOTH_WAYS: Kind = Kind::Datagrams { pace: PACE, both_ways: true };
 /// Time between the cut and the end of the run.
 const AFTER: Duration = seconds(60);
 
 /// Any of the two hosts loses the uplink of its ULID, and its other uplink loses `percent` of the packets in each
 /// direction.
-fn lossy(seed: u64, rtt: u64, percent: u32) -> Plan {
+fn lossy(seed: u64, rtt: u64, percent: u32, kind: Kind) -> Plan {
     let mut rng = Rng::new(seed, 214);
-    let kind = Kind::Datagrams { pace: PACE, both_ways: true };
     let mut plan = plan(kind, Duration::from_millis(rtt));
     plan.hosts.iter_mut().for_each(|host| host.send_timeout = seconds(10));
     let one = &mut plan.workloads[0];
@@ -56,7 +57,7 @@ fn datagrams_both_ways_are_seldom_dark_for_long_on_a_path_that_loses_half_of_the
     let mut late = Vec::new();
     for rtt in [20, 160] {
         for seed in 0..SEEDS {
-            let dark = dark(seed, &lossy(seed, rtt, 50));
+            let dark = dark(seed, &lossy(seed, rtt, 50, BOTH_WAYS));
             if dark > seconds(5) {
                 late.push((dark, rtt, seed));
             }
@@ -69,12 +70,70 @@ fn datagrams_both_ways_are_seldom_dark_for_long_on_a_path_that_loses_half_of_the
 fn datagrams_both_ways_move_at_once_to_a_path_that_loses_a_fifth_of_them() {
     for rtt in [20, 160] {
         for seed in 0..SEEDS {
-            let dark = dark(seed, &lossy(seed, rtt, 20));
+            let dark = dark(seed, &lossy(seed, rtt, 20, BOTH_WAYS));
             assert!(dark <= seconds(3), "{rtt} ms, seed {seed}: {dark:?}");
         }
     }
 }
 
+/// Requests with answers, by hosts of which each has two ISPs, or, if `is_single`, one of them one. Gives the times in the
+/// dark, the longest first, with round trip, form and seed.
+fn dark_requests(seeds: Range<u64>, percent: u32) -> Vec<(Duration, u64, bool, u64)> {
+    let mut darks = Vec::new();
+    for (rtt, is_single) in [(20, false), (20, true), (160, false), (160, true)] {
+        for seed in seeds.clone() {
+            let interval = Duration::from_millis(20 + seed % 4 * 10);
+            let kind = Kind::Requests { pace: Pace { interval, ..PACE } };
+            let mut plan = lossy(seed, rtt, percent, kind);
+            if is_single {
+                leave_one_uplink(&mut plan);
+            }
+            darks.push((dark(seed, &plan), rtt, is_single, seed));
+        }
+    }
+    darks.sort_by(|one, other| other.cmp(one));
+    darks
+}
+
+/// The host whose ISPs work has only the uplink of its ULID.
+fn leave_one_uplink(plan: &mut Plan) {
+    let What::Cut { uplink: dead, .. } = plan.changes[1].what else { unreachable!() };
+    let one = &mut plan.workloads[0];
+    let other = if one.from.host == dead.host { &mut one.to } else { &mut one.from };
+    other.uplink = 0;
+    plan.hosts[other.host].uplinks.truncate(1);
+}
+
+fn over(darks: &[(Duration, u64, bool, u64)], most: Duration) -> usize {
+    darks.iter().filter(|one| one.0 > most).count()
+}
+
+/// A server sends nothing by itself, so a request that is lost is an answer that does not come (decision 221).
+#[test]
+fn requests_are_dark_for_less_than_five_seconds_on_a_path_that_loses_three_of_ten() {
+    let darks = dark_requests(REQUESTS, 30);
+    assert!(over(&darks, seconds(2)) <= 4 && over(&darks, seconds(5)) == 0, "{:?}", &darks[..12]);
+}
+
+#[test]
+fn requests_are_seldom_dark_for_long_on_a_path_that_loses_half_of_them() {
+    let darks = dark_requests(REQUESTS, 50);
+    assert!(over(&darks, seconds(2)) <= 40 && over(&darks, seconds(5)) <= 8, "{:?}", &darks[..40]);
+}
+
+#[test]
+#[ignore = "takes a minute or more; gives figures of decision 221"]
+fn figures_of_requests() {
+    for percent in [30, 50] {
+        let darks = dark_requests(2_000..2_150, percent);
+        let [two, five, ten] = [2, 5, 10].map(|most| over(&darks, seconds(most)));
+        let (runs, most) = (darks.len(), &darks[..12]);
+        eprintln!("{percent} %: {two}, {five} and {ten} of {runs} over 2, 5, 10 s: {most:?}");
+    }
+}
+
+/// Of each of four families.
+const REQUESTS: Range<u64> = 1_000..1_100;
 const SEEDS: u64 = 40;
 /// Of 80 runs.
 const MOST_LATE: usize = 8;

@@ -79,6 +79,7 @@ impl Machine {
         }
         monitor.knows_checks = true;
         self.note_proven(pair);
+        self.note_confirmation();
         let monitor = self.monitor_mut();
         let is_shown = allowance == Allowance::Shown;
         if pair == current && check.data == CHECK_CURRENT && (is_shown || !monitor.is_seen_shown) {

@@ -1,8 +1,9 @@
-//! Probes and answers on paths that lose packets (decision 214).
+//! Probes and answers on paths that lose packets (decisions 214 and 221).
 //!
-//! A host in InboundOk hears the peer, and its own probes or the peer's answers get lost. While the host hears the peer, its
-//! probes keep the initial pace, and every second one takes the pair by which the peer's last probe came. The peer may
-//! be in Operational. It then repeats its Probe Operational up to three times, until it hears this host.
+//! A host in InboundOk has heard the peer, and its own probes or the peer's answers get lost. Each probe of the peer pays for
+//! ten probes of the host at the initial pace, and every second one takes the pair by which the peer's last probe came. The
+//! peer may be in Operational. It then repeats its Probe Operational up to three times, until this host sends a message that
+//! only a host in Operational sends.
 
 use moorline_types::Instant;
 
@@ -27,12 +28,10 @@ impl Machine {
         self.step(Input::Retransmission, Cause::SendTimeout, via, now);
     }
 
-    /// Whether this host is in InboundOk, has heard the peer since its last probe, and may send another probe for that.
+    /// Whether this host is in InboundOk, and the last probe of the peer pays for another probe.
     pub(super) fn hears_peer(&self) -> bool {
-        let is_due = self.exploration.as_ref().is_some_and(|exploration| {
-            self.heard >= exploration.last_probe() && exploration.while_heard < WHILE_HEARD
-        });
-        self.suspects() && self.state == State::InboundOk && is_due
+        let is_paid = self.exploration.as_ref().is_some_and(|one| one.while_heard < WHILE_HEARD);
+        self.suspects() && self.state == State::InboundOk && is_paid
     }
 
     /// A Probe InboundOk came in. Nothing answers the Probe Operational that this host sends now.
@@ -45,12 +44,19 @@ impl Machine {
         }
     }
 
-    /// The Send Timer runs until this host hears the peer.
+    /// The peer has sent a message that only a host in Operational sends.
+    pub(super) fn note_confirmation(&mut self) {
+        if let Some(exploration) = &mut self.exploration {
+            exploration.repetitions = 0;
+        }
+    }
+
+    /// Payload of the peer does not say that the peer has heard the answer.
     fn repeat_answer(&mut self, now: Instant) {
         let gap = self.config.probe_timeout(1);
         let exploration = self.explore();
         exploration.deadlines.retransmission = None;
-        if exploration.deadlines.send.is_none() || exploration.repetitions == 0 {
+        if exploration.repetitions == 0 {
             return;
         }
         exploration.repetitions -= 1;
@@ -61,8 +67,8 @@ impl Machine {
     }
 }
 
-/// Probes at the initial pace while the peer is heard, for each probe of the peer: 10, which take 5 s. All contexts share
-/// a budget of probes, and payload can be anybody's. Not configurable.
+/// Probes at the initial pace for each probe of the peer: 10, which take 5 s. All contexts share a budget of probes. Not
+/// configurable.
 const WHILE_HEARD: u8 = 10;
 /// Repetitions of a Probe Operational: 3, at the Initial Probe Timeout. Not configurable.
 const REPETITIONS: u8 = 3;

@@ -194,6 +194,7 @@ impl Machine {
     fn on_exploring(&mut self, pair: LocatorPair, probe: &Probe, now: Instant) {
         let via = self.answer_pair(pair);
         let current = self.current();
+        self.note_unheard(now);
         // The peer hears nothing by our current pair, and its probe came by a pair that is known to work. There is no
         // need to wait for the end of the exploration.
         let is_proven = |e: &Exploration| e.records.is_proven(current);
@@ -243,6 +244,7 @@ impl Machine {
 
     fn on_operational(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
         let cause = Cause::ProbeOperational;
+        self.note_confirmation();
         if self.settles_later(pair, verdict, cause, now) {
             return;
         }

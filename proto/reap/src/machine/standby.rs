@@ -7,6 +7,7 @@ use moorline_types::{Instant, LocatorPair};
 use super::Machine;
 use super::home::MAX_MISTAKES;
 use super::rounds::RETRY;
+use super::unmoved::Patience;
 use crate::event::{Cause, Event};
 use crate::monitor::{Round, Wait};
 use crate::order::PairDepths;
@@ -154,7 +155,7 @@ impl Machine {
         let is_down = self.is_current_down && self.is_unmoved();
         self.move_to(to, cause, now);
         if !is_down {
-            self.await_answer(wait, now);
+            self.await_answer(Patience::asking(wait), now);
         }
     }
 

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
-use super::unmoved::WALK;
+use super::unmoved::{Patience, WALK};
 use super::{Extra, Machine};
 use crate::config::{LINGER, keepalive_interval};
 use crate::event::{Cause, Event};
@@ -174,11 +174,11 @@ impl Machine {
                 exploration.watch_since = now;
                 exploration.is_heard = false;
                 exploration.is_own = true;
-                self.await_answer(WALK, now);
+                self.await_answer(Patience::silent(WALK), now);
             }
             State::InboundOk if from == State::Exploring => exploration.hasten(now),
             // The peer hears nothing by the current pair.
-            State::InboundOk => self.await_answer(WALK, now),
+            State::InboundOk => self.await_answer(Patience::silent(WALK), now),
         }
     }
 
@@ -249,7 +249,7 @@ impl Machine {
         self.set_current(to);
         self.is_current_down = false;
         if let Some(exploration) = &mut self.exploration {
-            (exploration.left, exploration.rival) = (None, None);
+            (exploration.left, exploration.rival, exploration.awaited) = (None, None, None);
             exploration.deadlines.ulids = None;
         }
         let cause = self.take_switch(to).unwrap_or(cause);

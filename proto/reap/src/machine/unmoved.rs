@@ -10,7 +10,7 @@ use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
 use crate::event::Cause;
-use crate::exploration::{Exploration, Rival};
+use crate::exploration::{Awaited, Exploration, Rival};
 use crate::state::{Input, State};
 
 impl Machine {
@@ -41,11 +41,28 @@ impl Machine {
             && self.is_candidate(self.current())
     }
 
-    /// Payload has moved to the current pair, which has not answered since the failure. If no answer comes within
-    /// `wait`, payload takes the ULIDs.
-    pub(super) fn await_answer(&mut self, wait: Duration, now: Instant) {
-        if self.suspects() && self.state != State::Operational && !self.is_unmoved() {
-            self.explore().deadlines.ulids = Some(now + wait);
+    /// Payload has moved to the current pair, which has not answered since the failure. If no answer comes in time,
+    /// payload takes the ULIDs.
+    pub(super) fn await_answer(&mut self, patience: Patience, now: Instant) {
+        if !self.suspects() || self.state == State::Operational || self.is_unmoved() {
+            return;
+        }
+        let Patience { wait, longer, asks } = patience;
+        let known = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.known());
+        let rtt = known.unwrap_or_default();
+        let gap = (wait / QUESTIONS).clamp(LEAST_GAP, MOST_GAP).max(rtt);
+        let (until, told_from) = (now + wait, now + rtt);
+        let exploration = self.explore();
+        let gap = asks.then_some((gap, QUESTIONS));
+        exploration.awaited = Some(Awaited { until, gap, longer, told_from });
+        exploration.deadlines.ulids = Some(gap.map_or(until, |(gap, _)| until.min(now + gap)));
+    }
+
+    /// A Probe Exploring came in: the peer does not hear this host, and the wait for an answer becomes no longer.
+    pub(super) fn note_unheard(&mut self, now: Instant) {
+        let awaited = self.exploration.as_mut().and_then(|one| one.awaited.as_mut());
+        if let Some(awaited) = awaited.filter(|awaited| now > awaited.told_from) {
+            awaited.longer = Duration::ZERO;
         }
     }
 
@@ -58,11 +75,12 @@ impl Machine {
     /// Moves payload to a pair because of a probe of the peer. The peer hears nothing by the current pair, and the pair
     /// `to` may carry nothing from here.
     pub(super) fn move_for_peer(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
-        let was_unmoved = self.is_unmoved();
+        let (was_unmoved, wait) = (self.is_unmoved(), self.moment());
         self.move_to(to, cause, now);
         let is_proven = self.exploration.as_ref().is_some_and(|one| one.records.is_proven(to));
         if was_unmoved && !is_proven {
-            self.await_answer(self.moment(), now);
+            let patience = Patience { longer: wait * 2, ..Patience::asking(wait) };
+            self.await_answer(patience, now);
         }
     }
 
@@ -110,7 +128,7 @@ impl Machine {
         let exploration = self.explore();
         exploration.deadlines.ulids = None;
         match &mut exploration.rival {
-            None => self.go_back_unanswered(now),
+            None => self.on_wait_timeout(now),
             Some(rival) if rival.asked < ASKED && may_ask => {
                 rival.asked += 1;
                 exploration.deadlines.ulids = Some(now + rival.gap);
@@ -173,6 +191,28 @@ impl Machine {
         }
     }
 
+    /// The next question by the pair that payload has moved to is due, or the time for its answer is over.
+    fn on_wait_timeout(&mut self, now: Instant) {
+        let (current, slow) = (self.current(), self.config.probe_timeout(1));
+        let awaited = self.explore().awaited.as_mut();
+        let Some(awaited) = awaited else { return self.go_back_unanswered(now) };
+        if now >= awaited.until {
+            awaited.until = awaited.until + core::mem::take(&mut awaited.longer);
+        }
+        let until = awaited.until;
+        if now >= until {
+            self.explore().awaited = None;
+            return self.go_back_unanswered(now);
+        }
+        let mut next = until;
+        if let Some((gap, left)) = &mut awaited.gap {
+            *left = left.saturating_sub(1);
+            next = until.min(now + if *left > 0 { *gap } else { slow.max(*gap) });
+            self.probe(Some(current), now);
+        }
+        self.explore().deadlines.ulids = Some(next);
+    }
+
     /// No pair has answered: payload takes the ULIDs. The exploration goes on, and asks the pair that payload has left
     /// more often than others.
     fn go_back_unanswered(&mut self, now: Instant) {
@@ -188,6 +228,28 @@ impl Machine {
     }
 }
 
+/// How long this host waits for the answer of a pair that payload has moved to.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    wait: Duration,
+    /// Further time if the peer does not say in `wait` that it hears nothing.
+    longer: Duration,
+    /// Whether this host asks the pair beside its walk.
+    asks: bool,
+}
+
+impl Patience {
+    /// Only the walk asks the pair.
+    pub(super) const fn silent(wait: Duration) -> Self {
+        Self { wait, longer: Duration::ZERO, asks: false }
+    }
+
+    /// The pair had answered before the failure, and may lose packets.
+    pub(super) const fn asking(wait: Duration) -> Self {
+        Self { wait, longer: Duration::ZERO, asks: true }
+    }
+}
+
 /// Time without an answer after which payload on the ULIDs does not leave them for the first pair that answers: 1 s. Not
 /// configurable.
 const A_WHILE: Duration = Duration::from_secs(1);
@@ -199,6 +261,11 @@ const MOMENT: Duration = Duration::from_secs(1);
 pub(super) const WALK: Duration = Duration::from_secs(2);
 /// The same, if payload has just moved to a pair that has answered in a trial. Not configurable.
 pub(super) const AFTER_TRIAL: Duration = Duration::from_secs(10);
+/// Questions by such a pair: 8 at this pace, at least one round trip apart, and others each Initial Probe Timeout. Not
+/// configurable.
+const QUESTIONS: u32 = 8;
+const LEAST_GAP: Duration = Duration::from_millis(125);
+const MOST_GAP: Duration = Duration::from_millis(250);
 /// Questions by the ULIDs: 2.
 const ASKED: u32 = 2;
 /// Time for their answers: three round trips, and 200 ms to 1 s. Not configurable.

@@ -36,11 +36,15 @@ fn a_probe_operational_is_repeated_three_times_while_the_peer_is_not_heard() {
     assert_eq!(repetitions(&mut machine, at(9_000)), expected);
 }
 
+/// Payload of the peer does not say that the peer has heard the answer.
 #[test]
-fn payload_ends_the_repetitions() {
+fn a_keepalive_ends_the_repetitions_and_payload_does_not() {
     let (mut machine, pair) = answered(Profile::default());
+    machine.handle_payload(at(100), at(100));
     assert_eq!(repetitions(&mut machine, at(600)), [(at(520), pair)]);
     machine.handle_payload(at(700), at(700));
+    assert_eq!(repetitions(&mut machine, at(1_100)), [(at(1_020), pair)]);
+    machine.handle_keepalive(at(1_200)).unwrap();
     assert_eq!(repetitions(&mut machine, at(9_000)), []);
 }
 
@@ -74,6 +78,20 @@ fn a_host_that_hears_its_peer_keeps_the_initial_pace_and_takes_the_pair_of_the_p
     assert!((4..=6).contains(&log.len()), "{log:?}");
     assert!(log.windows(2).all(|two| two.iter().any(|one| one.1 == ab(2, 2))), "{log:?}");
     assert!(log.iter().any(|one| one.1 != ab(2, 2)), "{log:?}");
+}
+
+/// A server that gets no request sends nothing.
+#[test]
+fn a_probe_of_the_peer_pays_for_ten_probes_though_nothing_more_comes_in() {
+    let (mut machine, ..) = exploring(Profile::default());
+    deliver(&mut machine, ba(2, 2), State::Exploring, 1, &[], at(20)).unwrap();
+    drain(&mut machine);
+    let log: Vec<_> =
+        run(&mut machine, at(6_500)).into_iter().map(|(at, one)| (at, one.pair)).collect();
+    let paid: Vec<_> = log.iter().filter(|one| one.0 >= at(1_500)).collect();
+    assert!(paid.len() >= 10, "{log:?}");
+    assert!(paid.windows(2).all(|two| two[1].0.since(two[0].0) == ms(500)), "{log:?}");
+    assert!(paid.windows(2).all(|two| two.iter().any(|one| one.1 == ab(2, 2))), "{log:?}");
 }
 
 /// All contexts share a budget of probes, and payload can be anybody's.

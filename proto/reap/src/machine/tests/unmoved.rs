@@ -221,6 +221,38 @@ fn payload_that_has_moved_goes_back_though_payload_of_the_ulids_comes_in() {
     }
 }
 
+/// Host 0 follows a Probe Exploring off the ULIDs, and hears nothing more. Returns the time until payload takes the ULIDs
+/// again, and the number of probes that the host has sent. `again`: whether another Probe Exploring comes in.
+fn without_an_answer(seed: u8, again: bool) -> (Duration, usize) {
+    let mut net = settled(seed, true);
+    net.route = Box::new(|_| false);
+    let (since, sent) = (net.now, net.hosts[0].probes_sent);
+    let machine = &mut net.hosts[0].machine;
+    machine.step(Input::ProbeExploring, Cause::ProbeExploring, None, since);
+    machine.move_for_peer(ab(2, 2), Cause::ProbeExploring, since);
+    assert!(machine.is_answer_awaited());
+    net.flush(0);
+    if again {
+        net.run_for(ms(400));
+        let now = net.now;
+        deliver(&mut net.hosts[0].machine, ba(2, 2), State::Exploring, 99, &[], now).unwrap();
+        net.flush(0);
+    }
+    net.run_until(ms(9_000), |net| net.pairs()[0] == ab(1, 1)).expect("the ULIDs");
+    (net.now.since(since), net.hosts[0].probes_sent - sent)
+}
+
+/// The pair may lose packets. A peer that does not hear this host goes on with Probes Exploring.
+#[test]
+fn payload_stays_three_times_as_long_if_the_peer_does_not_say_that_it_hears_nothing() {
+    for seed in 0..16 {
+        let (took, sent) = without_an_answer(seed, false);
+        assert_eq!(took, ms(3_000), "{seed}");
+        assert!((14..=20).contains(&sent), "{seed}: {sent}");
+        assert_eq!(without_an_answer(seed, true).0, ms(1_000), "{seed}");
+    }
+}
+
 /// Payload that a failure has moved is dropped, and the ULIDs work again.
 #[test]
 fn moved_payload_takes_the_ulids_when_no_pair_answers_any_more() {
