@@ -28,7 +28,7 @@ test: deps ## Run every test and say what ran (root for those with namespaces an
 test-vm: deps ## Try it on another kernel, in a virtual machine (Debian 12's; KERNEL=... for others).
 	@scripts/vm/test.sh $(KERNEL)
 
-# Not a part of `make test`, which has half a minute of it: its limits are those of a clock. HOURS=8, SEED=... as in a
+# Not a part of `make test`, which has two minutes of it: its limits are those of a clock. HOURS=8, SEED=... as in a
 # report, SOAK=--ilnp and other options.
 soak: deps ## Send random messages of both protocols to a daemon, for an hour or HOURS=... (root).
 	@$(CARGO) build --release --locked -p moorlined -p moorline-lab

@@ -44,6 +44,7 @@ pub(crate) fn of(world: &World) -> u64 {
             What::Ilnp(packet) => {
                 names.hash_words(packet.get(IP6_LEN..).unwrap_or(&[]), &mut hasher);
             }
+            What::Foreign(nonce) => nonce.hash(&mut hasher),
             What::WithNonce(nonce) => names.hash_words(nonce.octets(), &mut hasher),
             What::Payload(tag) => {
                 let tag = tag.map(|tag| names.of(&tag.bits().to_string()));
@@ -52,6 +53,13 @@ pub(crate) fn of(world: &World) -> u64 {
         }
     }
     world.learnt.each_ref().map(Option::is_some).hash(&mut hasher);
+    for heard in &world.heard {
+        heard.is_accepted().hash(&mut hasher);
+        heard.nonce.into_iter().for_each(|nonce| names.hash_words(nonce.octets(), &mut hasher));
+        let last = heard.last.as_deref().unwrap_or_default();
+        names.hash_words(last.get(IP6_LEN..).unwrap_or(&[]), &mut hasher);
+    }
+    world.is_attacked.hash(&mut hasher);
     world.left.hash(&mut hasher);
     world.is_cut.hash(&mut hasher);
     world.wrong.hash(&mut hasher);
@@ -63,7 +71,7 @@ fn kind(parcel: &Parcel) -> (u8, usize) {
     match &parcel.what {
         What::Control(octets) => (octets.get(2).copied().unwrap_or(0), octets.len()),
         What::Ilnp(packet) => (packet.get(IP6_LEN).copied().unwrap_or(0), packet.len()),
-        What::Payload(_) | What::WithNonce(_) => (u8::MAX, 0),
+        What::Payload(_) | What::WithNonce(_) | What::Foreign(_) => (u8::MAX, 0),
     }
 }
 

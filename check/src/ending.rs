@@ -6,7 +6,7 @@ use crate::world::World;
 impl World {
     /// Whether the two hosts agree in the end. From here on no packet is lost, traffic flows in both directions, and
     /// keepalives go out if the bounds say so. The hosts agree if each has the other's tag and a pair that works, or if
-    /// neither has a context.
+    /// neither has a context. If a third party has sent a packet, and the pair of ULIDs works, they have one.
     #[must_use]
     pub fn ends_well(&self) -> bool {
         let mut world = self.clone();
@@ -94,7 +94,10 @@ impl World {
                 (at_a.local_tag, at_a.peer_tag) == (at_b.peer_tag, at_b.local_tag)
                     && [at_a, at_b].iter().all(|entry| !self.is_dead(entry.current.pair))
             }
-            (None, None) => is_ulid_pair_dead || !a.has_context() && !b.has_context(),
+            (None, None) => {
+                let has_none = !a.has_context() && !b.has_context();
+                is_ulid_pair_dead || has_none && !self.is_attacked
+            }
             (Some(_), None) | (None, Some(_)) => false,
         }
     }

@@ -35,7 +35,7 @@ mod third;
 mod world;
 
 pub use model::{Report, check};
-pub use third::{Forgery, Form, Source};
+pub use third::{Forgery, Form, IlnpForm, Source};
 pub use world::{Action, Bounds, World};
 
 #[cfg(test)]

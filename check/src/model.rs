@@ -62,6 +62,7 @@ impl Model for Search {
             |_, world| world.holds(5),
             |_, world| world.holds(6),
             |_, world| world.holds(7),
+            |_, world| world.holds(8),
         ];
         let named = World::PROPERTIES.into_iter().zip(holds);
         let always = named.map(|(name, holds)| Property::always(name, holds));

@@ -5,7 +5,7 @@ use moorline_host::model::{Kernel, OneSocket, Told, local_state, view};
 use moorline_host::{Effect, Host, Sessions};
 use moorline_ilnp::consts::CHECK_INTERVAL;
 use moorline_types::{
-    ContextId, ContextTag, IlvPair, Instant, Locator, LocatorPair, Nonce, UlidPair,
+    ContextId, ContextTag, IlvPair, Instant, L64, Locator, LocatorPair, Nonce, Ulid, UlidPair,
 };
 use moorline_wire::ip6::Ip6;
 
@@ -28,6 +28,8 @@ pub(crate) struct Side {
     watch_seen: u32,
     /// Number of restarts of the host.
     lives: u8,
+    /// Its ULID and that of the other host.
+    ulids: UlidPair,
     pub(crate) locators: Vec<Locator>,
 }
 
@@ -45,6 +47,7 @@ impl Side {
             refuses: false,
             watch_seen: 0,
             lives: 0,
+            ulids: UlidPair::new(ulid_of(number), ulid_of(1 - number)),
             locators: local_state(number, 0).usable,
         };
         side.tell_links();
@@ -96,9 +99,9 @@ impl Side {
         self.told.contexts.values().next()
     }
 
-    /// The session of the host.
+    /// The session of the host with the other host. The host may have sessions with the third party.
     pub(crate) fn session(&self) -> Option<&SessionEntry> {
-        self.told.sessions.values().next()
+        self.told.sessions.values().find(|entry| entry.pair.ulids() == self.ulids)
     }
 
     /// Whether the host has a context in any state, or a session.
@@ -106,31 +109,46 @@ impl Side {
         self.host.shim6().contexts().next().is_some() || self.session().is_some()
     }
 
-    /// Contexts of the host: tags, the pair in use, and the peer's locators of those with which payload can move.
-    pub(crate) fn summary(&self) -> (usize, Vec<Summary>) {
+    /// Contexts of the host: tags, the pair in use, and the peer's locators of those with which payload can move. And the
+    /// session with the other host: nonces, the pair in use, and the peer's locators.
+    pub(crate) fn summary(&self) -> (usize, Vec<Summary>, Option<SessionSummary>) {
         let entries = self.told.contexts.values();
         let summary = |entry: &ContextEntry| Summary {
             tags: [entry.local_tag, entry.peer_tag],
             pair: entry.current.pair,
             peer_locators: entry.peer_locators.iter().copied().collect(),
         };
-        (self.host.shim6().contexts().count(), entries.map(summary).collect())
+        let session = self.session().map(|entry| SessionSummary {
+            nonces: (entry.send_nonce, entry.receive_nonce),
+            wire: entry.wire_pair(),
+            peer_locators: entry.remote.to_vec(),
+        });
+        (self.host.shim6().contexts().count(), entries.map(summary).collect(), session)
     }
 
     /// Reports traffic of a connected socket. The data plane of ILNP sees the traffic first.
     pub(crate) fn note_traffic(&mut self, ulids: UlidPair, inbound: bool, nonce: Option<Nonce>) {
-        let ports = if self.number == 0 { (40_000, 7) } else { (7, 40_000) };
-        let report = ilnp::Report::Candidate {
-            pair: IlvPair::of(ulids),
-            protocol: 17,
-            ports,
-            socket: Socket::Connected,
-            inbound,
-            nonce,
-        };
-        self.host.handle_ilnp_report(report, self.now);
+        self.note_candidate(IlvPair::of(ulids), inbound, nonce);
         if !inbound {
             self.report(Report::Trigger { ulids });
+        }
+    }
+
+    fn note_candidate(&mut self, pair: IlvPair, inbound: bool, nonce: Option<Nonce>) {
+        let ports = if self.number == 0 { (40_000, 7) } else { (7, 40_000) };
+        let (protocol, socket) = (17, Socket::Connected);
+        let report = ilnp::Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
+        self.host.handle_ilnp_report(report, self.now);
+    }
+
+    /// Handles payload of the third party. The data plane reports payload of no session by the addresses of its packet.
+    pub(crate) fn note_foreign(&mut self, pair: IlvPair, nonce: Option<Nonce>) {
+        let is_of = |entry: &SessionEntry| match nonce {
+            Some(nonce) => entry.pair.nids() == pair.nids() && entry.receive_nonce == Some(nonce),
+            None => entry.pair == pair,
+        };
+        if !self.told.sessions.values().any(is_of) {
+            self.note_candidate(pair, true, nonce);
         }
     }
 
@@ -216,6 +234,14 @@ pub(crate) struct Summary {
     peer_locators: Vec<Locator>,
 }
 
+/// State of a session that no stranger may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionSummary {
+    nonces: (Nonce, Option<Nonce>),
+    wire: IlvPair,
+    peer_locators: Vec<L64>,
+}
+
 /// The control packet that an effect sends, with its addresses.
 fn packet_of(effect: Effect) -> Option<(LocatorPair, What)> {
     if let Effect::SendShim6 { transmit, .. } = effect {
@@ -229,6 +255,10 @@ fn packet_of(effect: Effect) -> Option<(LocatorPair, What)> {
 fn addresses_of(packet: &[u8]) -> LocatorPair {
     let header = Ip6::read(packet).expect("a host sends whole packets");
     LocatorPair::new(Locator(header.source), Locator(header.destination))
+}
+
+fn ulid_of(number: u8) -> Ulid {
+    local_state(number, 0).usable[0].as_ulid()
 }
 
 fn new_host(number: u8, life: u8, speaks_ilnp: bool, now: Instant) -> Host {

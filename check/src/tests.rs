@@ -1,5 +1,5 @@
 use moorline_datapath::shim6::{ContextEntry, Report as FromPlane};
-use moorline_types::{ContextTag, LocatorPair, Path, UlidPair};
+use moorline_types::{ContextTag, L64, LocatorPair, Path, UlidPair};
 
 use super::*;
 
@@ -15,6 +15,7 @@ const NOTHING: Bounds = Bounds {
     links: 0,
     refusals: 0,
     forgeries: 0,
+    at_second: false,
     ilnp: false,
     keepalives: true,
 };
@@ -91,6 +92,16 @@ fn a_third_party_changes_nothing() {
     holds(Bounds { alarms: 1, triggers: [1, 0], ..one }, 100);
     holds(Bounds { lapses: 1, triggers: [2, 0], ..one }, 100);
     holds(Bounds { links: 2, triggers: [1, 0], ..one }, 100);
+    holds(Bounds { losses: 1, triggers: [1, 0], ..one }, 100);
+    holds(Bounds { cuts: 1, alarms: 1, triggers: [1, 0], at_second: true, ..one }, 100);
+}
+
+/// A stranger sends a message of ILNP at any moment of a handshake and of a session. `wider_bounds` adds moves.
+#[test]
+fn a_third_party_changes_no_session() {
+    let one = Bounds { forgeries: 1, ilnp: true, triggers: [1, 0], ..NOTHING };
+    holds(Bounds { at_second: true, ..one }, 1000);
+    holds(Bounds { losses: 1, ..one }, 1000);
 }
 
 /// Each property fails in a world that violates it.
@@ -107,7 +118,8 @@ fn each_property_can_fail() {
         world
     };
     let wrong = |world: &World| world.wrong.iter().copied().collect::<Vec<_>>();
-    let [state, proved, reached, right, one, in_step, owner, unchanged] = World::PROPERTIES;
+    let [state, proved, reached, right, one, in_step, owner, unchanged, answered] =
+        World::PROPERTIES;
 
     let mut forged = begun(2);
     forged.forget_validators();
@@ -142,10 +154,7 @@ fn each_property_can_fail() {
     assert_eq!(wrong(&two), [one]);
 
     let context = begun(4).sides[0].entry().expect("a context").clone();
-    let mut both = World::new(Bounds { ilnp: true, ..bounds });
-    both.take(Action::Trigger(0));
-    deliver(&mut both, 4);
-    assert!(both.sides[0].session().is_some() && wrong(&both).is_empty());
+    let mut both = established_session(bounds);
     both.sides[0]
         .told
         .contexts
@@ -160,10 +169,32 @@ fn each_property_can_fail() {
     changed.take(Action::Forge(Forgery { to: 1, source: Source::Ulid, form: Form::Payload }));
     assert_eq!(wrong(&changed), [unchanged]);
 
+    let mut led_away = established_session(bounds);
+    led_away.sides[0].told.sessions.values_mut().for_each(|entry| entry.wire.1 = L64(7));
+    led_away.settle();
+    assert!(wrong(&led_away).contains(&answered));
+
+    // A nonce of the session is at an address of the third party.
+    let mut known = established_session(bounds);
+    let nonce = known.sides[0].session().expect("a session").send_nonce;
+    known.heard[0].nonce = Some(nonce);
+    let form = Form::Ilnp(IlnpForm::Update);
+    known.take(Action::Forge(Forgery { to: 1, source: Source::Identifier, form }));
+    assert_eq!(wrong(&known), [unchanged]);
+
     let mut apart = begun(4);
     // The wrong tag is at the initiator.
     apart.sides[0].told.contexts.values_mut().for_each(|entry| entry.peer_tag = tag);
     assert!(!apart.ends_well());
+}
+
+/// Two hosts with a session.
+fn established_session(bounds: Bounds) -> World {
+    let mut world = World::new(Bounds { ilnp: true, ..bounds });
+    world.take(Action::Trigger(0));
+    (0..4).for_each(|_| world.take(Action::Deliver(0)));
+    assert!(world.sides[0].session().is_some() && world.wrong.is_empty());
+    world
 }
 
 /// Takes minutes: `cargo test -p moorline-check -- --ignored --nocapture`.
@@ -173,4 +204,9 @@ fn wider_bounds() {
     holds(Bounds { losses: 2, duplicates: 1, timeouts: 2, ..NOTHING }, 10_000);
     holds(Bounds { losses: 1, duplicates: 1, lapses: 1, triggers: [2, 1], ..NOTHING }, 10_000);
     holds(Bounds { duplicates: 1, timeouts: 1, ilnp: true, ..NOTHING }, 10_000);
+    let attacked = Bounds { forgeries: 1, ilnp: true, triggers: [1, 0], ..NOTHING };
+    holds(Bounds { links: 1, at_second: true, ..attacked }, 4000);
+    holds(Bounds { forgeries: 2, ..attacked }, 10_000);
+    let attacked = Bounds { forgeries: 2, ilnp: false, ..attacked };
+    holds(Bounds { cuts: 1, alarms: 1, losses: 1, ..attacked }, 1000);
 }

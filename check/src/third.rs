@@ -1,23 +1,27 @@
 //! A third party off the path: it sends any message with any source address, and receives at its own address only.
 //!
 //! The third party knows all that is public: the forms of messages, and the locators of the hosts with their proofs. It
-//! guesses tags and nonces. Its only secret is a validator that a host has sent to the third party's own address.
+//! guesses tags and nonces. Its only secrets are what a host has sent to the third party's own addresses.
+
+mod ilnp;
 
 use std::net::Ipv6Addr;
 use std::sync::LazyLock;
 
-use moorline_types::{ContextTag, Locator, LocatorPair};
+use moorline_types::{ContextTag, Ilv, Locator, LocatorPair};
 use moorline_wire::{
     ErrorCode, ErrorMessage, I1, I2, I2bis, Keepalive, Message, Opt, OptionType, Options, Packet,
     Probe, ProbeReport, ProbeState, R1, R1bis, R2, UpdateAck, UpdateRequest,
 };
 
 use crate::world::{Action, Bounds, What, World};
+pub(crate) use ilnp::Heard;
+pub use ilnp::IlnpForm;
 
 /// A packet of the third party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Forgery {
-    /// The host that gets the packet, at its ULID.
+    /// The host that gets the packet.
     pub to: usize,
     /// Source address.
     pub source: Source,
@@ -34,6 +38,9 @@ pub enum Source {
     Locator,
     /// The third party's own address.
     Own,
+    /// The identifier of the other host's ULID at the third party's own locator: an address of the third party, too.
+    /// Only messages of ILNP have this source.
+    Identifier,
 }
 
 /// Content of a packet of the third party.
@@ -55,6 +62,8 @@ pub enum Form {
     Error,
     Payload,
     MovedPayload,
+    /// A message of ILNP.
+    Ilnp(IlnpForm),
 }
 
 impl Form {
@@ -79,12 +88,22 @@ impl Form {
 }
 
 impl Forgery {
-    /// All packets of the third party.
-    pub(crate) fn all() -> impl Iterator<Item = Self> {
-        let sources = [Source::Ulid, Source::Locator, Source::Own];
-        let ways = (0..2).flat_map(move |to| sources.map(|source| (to, source)));
-        ways.flat_map(|(to, source)| Form::ALL.map(|form| Self { to, source, form }))
+    /// All packets of the third party: in a world with ILNP those of ILNP, in other worlds those of Shim6.
+    pub(crate) fn all(ilnp: bool) -> impl Iterator<Item = Self> {
+        let sources = [Source::Ulid, Source::Locator, Source::Own, Source::Identifier];
+        let forms = if ilnp { IlnpForm::ALL.map(Form::Ilnp).to_vec() } else { Form::ALL.to_vec() };
+        let has_source = move |source: &Source| ilnp || *source != Source::Identifier;
+        let sources = sources.into_iter().filter(has_source);
+        let ways = (0..2).flat_map(move |to| sources.clone().map(move |source| (to, source)));
+        ways.flat_map(move |(to, source)| {
+            forms.clone().into_iter().map(move |form| Self { to, source, form })
+        })
     }
+}
+
+/// Whether the third party receives at this address.
+pub(crate) fn is_own(address: Locator) -> bool {
+    Ilv::of(address.0).l64 == Ilv::of(OWN.0).l64
 }
 
 /// Content of an R1 that a host has sent to the third party's own address.
@@ -106,13 +125,16 @@ impl Learnt {
 impl World {
     /// The addresses and the content of a packet of the third party.
     pub(crate) fn forge(&self, forgery: Forgery) -> (LocatorPair, What) {
+        if let Form::Ilnp(form) = forgery.form {
+            return self.forge_ilnp(forgery, form);
+        }
         let [to, other] = [forgery.to, 1 - forgery.to].map(|n| &self.sides[n].locators);
         let source = match forgery.source {
             Source::Ulid => other[0],
             Source::Locator => other[1],
-            Source::Own => OWN,
+            Source::Own | Source::Identifier => OWN,
         };
-        let pair = LocatorPair::new(source, to[0]);
+        let pair = LocatorPair::new(source, to[usize::from(self.left.at_second)]);
         let moved = (forgery.form == Form::MovedPayload).then_some(TAG);
         let message = self.forged_message(forgery, pair);
         (pair, message.map_or(What::Payload(moved), |message| What::Control(message.octets())))
@@ -133,7 +155,7 @@ impl World {
         let offer = || proof().chain([validator.clone(), ulids.clone()]).collect();
         let (nonce, none) = (GUESS, Options::default());
         Some(match form {
-            Form::Payload | Form::MovedPayload => return None,
+            Form::Payload | Form::MovedPayload | Form::Ilnp(_) => return None,
             Form::I1 => Message::I1(I1 {
                 initiator_tag: TAG,
                 initiator_nonce: nonce,

@@ -1,12 +1,13 @@
 use std::collections::BTreeSet;
 
 use moorline_datapath::shim6::Report;
-use moorline_types::{ContextTag, Locator, LocatorPair, Nonce};
+use moorline_types::{ContextTag, Ilv, IlvPair, L64, Locator, LocatorPair, Nonce};
+use moorline_wire::ilnp::Control;
 use moorline_wire::{MessageType, OptionType, Packet, PayloadHeader};
 
 use crate::digest;
 use crate::side::Side;
-use crate::third::{self, Forgery, Learnt};
+use crate::third::{self, Forgery, Heard, Learnt};
 
 /// Greatest number of each action. The search tries all orders.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -31,8 +32,10 @@ pub struct Bounds {
     pub links: u8,
     /// Changes that the kernel of the first host refuses.
     pub refusals: u8,
-    /// Packets of a third party that knows no secret of the hosts.
+    /// Packets of a third party that knows no secret of the hosts: of ILNP if the hosts speak it, otherwise of Shim6.
     pub forgeries: u8,
+    /// Whether packets of the third party go to the second locator of a host, and not to its ULID.
+    pub at_second: bool,
     /// Whether both hosts speak ILNP beside Shim6.
     pub ilnp: bool,
     /// Whether keepalives go out at the end of the world. By a keepalive, a host learns of a tag that its peer does not
@@ -100,6 +103,14 @@ pub struct World {
     validators: BTreeSet<(usize, Locator, Vec<u8>)>,
     /// Messages with secrets from each host to the third party's own address.
     pub(crate) learnt: [Option<Learnt>; 2],
+    /// Messages of ILNP of each host to addresses of the third party.
+    pub(crate) heard: [Heard; 2],
+    /// Whether the third party has sent a packet.
+    pub(crate) is_attacked: bool,
+    /// Locators of the peer at which messages of ILNP of each host have arrived.
+    asked: [BTreeSet<L64>; 2],
+    /// Those of them that are followed by a packet of the peer with a nonce.
+    answered: [BTreeSet<L64>; 2],
     /// Pairs by which the other host has received a probe, or a message that serves as one.
     reached: BTreeSet<(usize, LocatorPair)>,
     /// Properties violated on the way to this state.
@@ -124,11 +135,13 @@ pub(crate) enum What {
     Payload(Option<ContextTag>),
     /// Payload of a session, with its nonce.
     WithNonce(Nonce),
+    /// Payload of the third party, with a nonce or without.
+    Foreign(Option<Nonce>),
 }
 
 impl World {
     /// Names of the properties that hold in every state.
-    pub const PROPERTIES: [&'static str; 8] = [
+    pub const PROPERTIES: [&'static str; 9] = [
         "no state before a valid I2",
         "nothing goes to a locator that the peer has not proved",
         "payload moves only to a pair by which a probe or its like arrived",
@@ -136,7 +149,8 @@ impl World {
         "one context for one pair of ULIDs",
         "the kernel has the routes and ULIDs that contexts need",
         "a pair has a session or a context that has moved",
-        "a packet without secrets changes no context",
+        "a packet without secrets changes no context and no session",
+        "payload of a session goes to a locator after an answer with the nonce",
     ];
 
     /// Two hosts that have just started.
@@ -149,6 +163,10 @@ impl World {
             is_cut: false,
             validators: BTreeSet::new(),
             learnt: [None, None],
+            heard: Default::default(),
+            is_attacked: false,
+            asked: Default::default(),
+            answered: Default::default(),
             reached: BTreeSet::new(),
             wrong: BTreeSet::new(),
             digest: 0,
@@ -172,7 +190,7 @@ impl World {
             ]
         });
         let others = [Action::Cut, Action::Link, Action::Refuse];
-        let forged = Forgery::all().map(Action::Forge);
+        let forged = Forgery::all(self.left.ilnp).map(Action::Forge);
         parcels.chain(sides).chain(others).chain(forged).filter(|action| self.may(*action))
     }
 
@@ -284,10 +302,16 @@ impl World {
         match &parcel.what {
             What::Control(octets) => self.deliver_control(parcel, to, octets, pair),
             What::Ilnp(packet) => {
+                self.note_answer(
+                    parcel,
+                    Control::read(packet).is_ok_and(|one| one.nonce.is_some()),
+                );
                 let now = self.sides[to].now;
                 self.sides[to].host.handle_ilnp(packet, now);
             }
+            What::Foreign(nonce) => self.sides[to].note_foreign(ilvs_of(pair), *nonce),
             What::WithNonce(nonce) => {
+                self.note_answer(parcel, true);
                 let ulids = self.sides[to].ulid_pair(&self.sides[parcel.from]);
                 self.sides[to].note_nonce(ulids, *nonce);
             }
@@ -297,6 +321,15 @@ impl World {
                 }
             }
             What::Payload(Some(tag)) => self.deliver_moved(parcel.from, *tag, pair),
+        }
+    }
+
+    /// Notes that a packet of ILNP has arrived. A packet with a nonce answers all that has arrived before.
+    fn note_answer(&mut self, parcel: &Parcel, has_nonce: bool) {
+        let (from, to) = (parcel.from, 1 - parcel.from);
+        self.asked[from].insert(Ilv::of(parcel.pair.peer.0).l64);
+        if has_nonce {
+            self.answered[to].extend(&self.asked[to]);
         }
     }
 
@@ -317,11 +350,12 @@ impl World {
 
     /// Delivers a packet of the third party.
     fn deliver_forged(&mut self, forgery: Forgery) {
+        self.is_attacked = true;
         let (pair, what) = self.forge(forgery);
         let before = self.sides[forgery.to].summary();
-        let reached = self.reached.clone();
+        let reached = (self.reached.clone(), self.asked.clone(), self.answered.clone());
         self.deliver(&Parcel { from: 1 - forgery.to, pair, what });
-        self.reached = reached;
+        (self.reached, self.asked, self.answered) = reached;
         self.settle();
         self.hold(self.sides[forgery.to].summary() == before, Self::PROPERTIES[7]);
     }
@@ -346,9 +380,11 @@ impl World {
     pub(crate) fn settle(&mut self) {
         for n in 0..2 {
             for (pair, what) in self.sides[n].drain() {
-                if pair.peer == third::OWN {
+                if third::is_own(pair.peer) {
                     if let What::Control(octets) = &what {
                         self.learnt[n] = Learnt::of(octets, pair).or(self.learnt[n].take());
+                    } else if let What::Ilnp(packet) = &what {
+                        self.heard[n].take(packet);
                     }
                     continue;
                 }
@@ -383,6 +419,11 @@ impl World {
         self.hold(is_one, Self::PROPERTIES[4]);
         self.hold(self.sides[n].is_in_step(), Self::PROPERTIES[5]);
         self.hold(!self.sides[n].has_two_owners(), Self::PROPERTIES[6]);
+        let session = self.sides[n].session();
+        let is_answered = session.is_none_or(|entry| {
+            entry.wire.1 == entry.pair.remote.l64 || self.answered[n].contains(&entry.wire.1)
+        });
+        self.hold(is_answered, Self::PROPERTIES[8]);
     }
 
     /// Forgets all validators, as if every R1 had come from another host.
@@ -401,6 +442,10 @@ impl World {
             self.wrong.insert(property);
         }
     }
+}
+
+fn ilvs_of(pair: LocatorPair) -> IlvPair {
+    IlvPair::new(Ilv::of(pair.local.0), Ilv::of(pair.peer.0))
 }
 
 /// Messages whose arrival shows that a pair works, because the answer repeats their nonce or validator.

@@ -1,5 +1,7 @@
 //! Daemons under attack, and secrets that they must keep. Needs root, BPF and a built `moorlined`.
 
+mod soak;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;

@@ -36,7 +36,6 @@ mod rough;
 mod sessions;
 mod sessions_again;
 mod single;
-mod soak;
 mod stack;
 mod stopped;
 mod survival;

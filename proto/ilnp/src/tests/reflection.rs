@@ -1,8 +1,9 @@
 //! Whatever a source sends that has proved nothing, it gets no more back than it has sent, in any second and in all: a
 //! property over random sequences of messages, with all timers that they start. A copy of the machine, which gets no message, shows what the
-//! machine sends anyway.
+//! machine sends anyway. Payload of a made-up source, with a nonce and without one, may have the host propose a session. Its
+//! share of the budget is one message for each packet.
 
-use moorline_datapath::ilnp::Sockets;
+use moorline_datapath::ilnp::{Report, Sockets};
 use moorline_types::Instant;
 use moorline_wire::ilnp::{Accept, Confirm, NonceHeader, Refusal};
 use moorline_wire::ip6::DESTINATION_OPTIONS;
@@ -39,15 +40,40 @@ struct Forged {
 }
 
 fn forged() -> impl Strategy<Value = Forged> {
-    (0..8_u8, any::<u32>(), any::<bool>(), 0..3000_u64)
+    (0..=PAYLOAD + 1, any::<u32>(), any::<bool>(), 0..3000_u64)
         .prop_map(|(form, guess, is_peer, millis)| Forged { form, guess, is_peer, millis })
 }
 
 impl Forged {
-    fn packet(&self, from: Ilv, to: Ilv) -> Vec<u8> {
+    fn nonce(&self) -> Nonce {
         let [a, b, c, d] = self.guess.to_be_bytes();
+        Nonce::Long([a, b, c, d, a, b, c, d, a, b, c, d])
+    }
+
+    /// Gives the packet to the machine. Returns the octets of an answer for which the packet pays.
+    fn give(&self, machine: &mut Machine, from: Ilv, to: Ilv, now: Instant) -> usize {
+        if self.form < PAYLOAD {
+            let packet = self.packet(from, to);
+            machine.handle_control(&packet, now);
+            return packet.len();
+        }
+        let pair = IlvPair::new(to, from);
+        let report = Report::Candidate {
+            pair,
+            protocol: 17,
+            ports: (7, 40_000),
+            socket: Server.kind(pair, 17, (7, 40_000)),
+            inbound: true,
+            nonce: (self.form == PAYLOAD).then(|| self.nonce()),
+        };
+        machine.handle_report(report, now);
+        PAID_BY_PAYLOAD
+    }
+
+    fn packet(&self, from: Ilv, to: Ilv) -> Vec<u8> {
+        let [a, ..] = self.guess.to_be_bytes();
         let pair = IlvPair::new(from, to);
-        let nonce = Nonce::Long([a, b, c, d, a, b, c, d, a, b, c, d]);
+        let nonce = self.nonce();
         let flow = Flow {
             protocol: 17,
             initiator_port: 40_000,
@@ -169,10 +195,8 @@ proptest! {
             sent.run(&mut victim, now);
             anyway.run(&mut alone, now);
             if let Some(forged) = forged {
-                let source = if forged.is_peer { ilv(0) } else { elsewhere };
-                let packet = forged.packet(source, ilv(1));
-                came_in.push((now, packet.len()));
-                victim.handle_control(&packet, now);
+                let source = if forged.is_peer && forged.form <= PAYLOAD { ilv(0) } else { elsewhere };
+                came_in.push((now, forged.give(&mut victim, source, ilv(1), now)));
                 sent.run(&mut victim, now);
             }
             let all = |packets: &[_]| octets_of(packets, Instant::ZERO, Duration::MAX);
@@ -190,6 +214,11 @@ proptest! {
 
 /// Octets of the one question about a foreign nonce that packets before the second have paid for.
 const PAID_BEFORE: usize = 132;
+/// Form of payload with a nonce. The next form is payload without one, of made-up sources alone: a socket that is connected
+/// to the correspondent wants the session anyway.
+const PAYLOAD: u8 = 8;
+/// A packet of payload pays for one message (decision 205), which may be longer: a Propose.
+const PAID_BY_PAYLOAD: usize = 92;
 /// Packets of one question at once.
 const QUESTION: u64 = 4;
 /// Octet of the Next Header in an IPv6 header.
