@@ -57,7 +57,7 @@ pub(crate) struct Exploration {
     /// Repetitions left of the Probe Operational that ended the exploration.
     pub(crate) repetitions: u8,
     /// Probes beyond the backoff since the peer's last probe.
-    pub(crate) while_heard: u8,
+    pub(crate) paid: u8,
     /// Watched payload counts only from this time on.
     pub(crate) watch_since: Instant,
     pub(crate) transmits: VecDeque<Transmit>,
@@ -116,7 +116,7 @@ impl Exploration {
             answers_to_reports: Answers::default(),
             keepalives: 0,
             repetitions: 0,
-            while_heard: 0,
+            paid: 0,
             watch_since: Instant::ZERO,
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -131,7 +131,7 @@ impl Exploration {
         hint: Option<LocatorPair>,
         now: Instant,
     ) {
-        (self.keepalives, self.while_heard) = (0, 0);
+        (self.keepalives, self.paid) = (0, 0);
         (self.began, self.left, self.awaited) = (now, None, None);
         self.is_own = false;
         self.order = Order::new(sets, failed, &mut self.random);
@@ -256,17 +256,17 @@ impl Exploration {
     }
 
     /// Arms the retransmission after a probe without a request. If there was no pair to probe, the timer is armed as
-    /// well, so that the first pair that appears need not wait. `is_heard`: a probe of the peer has paid for this one, which
+    /// well, so that the first pair that appears need not wait. `is_paid`: a probe of the peer has paid for this one, which
     /// keeps the initial pace, and the backoff waits (decision 214).
     //= rfc5534#4.3-2
-    pub(crate) fn pace(&mut self, config: &Config, has_pair: bool, is_heard: bool, now: Instant) {
+    pub(crate) fn pace(&mut self, config: &Config, has_pair: bool, is_paid: bool, now: Instant) {
         if has_pair {
             self.last_probe = now;
         }
         let paced = self.paced.saturating_add(1);
-        if is_heard && paced >= INITIAL_PROBES {
+        if is_paid && paced >= INITIAL_PROBES {
             self.paced = self.paced.max(INITIAL_PROBES);
-            self.while_heard = self.while_heard.saturating_add(1);
+            self.paid = self.paid.saturating_add(1);
             self.deadlines.retransmission = Some(now + config.probe_timeout(1));
             return;
         }

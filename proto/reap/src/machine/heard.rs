@@ -22,15 +22,15 @@ impl Machine {
         {
             exploration.is_heard = false;
         }
-        let by = self.exploration.as_ref().filter(|one| self.hears_peer() && !one.is_initial());
+        let by = self.exploration.as_ref().filter(|one| self.is_paid_for() && !one.is_initial());
         let by = by.and_then(|one| one.records.last_heard_by());
         let via = by.and_then(|pair| self.answer_pair(pair));
         self.step(Input::Retransmission, Cause::SendTimeout, via, now);
     }
 
     /// Whether this host is in InboundOk, and the last probe of the peer pays for another probe.
-    pub(super) fn hears_peer(&self) -> bool {
-        let is_paid = self.exploration.as_ref().is_some_and(|one| one.while_heard < WHILE_HEARD);
+    pub(super) fn is_paid_for(&self) -> bool {
+        let is_paid = self.exploration.as_ref().is_some_and(|one| one.paid < PAID);
         self.suspects() && self.state == State::InboundOk && is_paid
     }
 
@@ -69,6 +69,6 @@ impl Machine {
 
 /// Probes at the initial pace for each probe of the peer: 10, which take 5 s. All contexts share a budget of probes. Not
 /// configurable.
-const WHILE_HEARD: u8 = 10;
+const PAID: u8 = 10;
 /// Repetitions of a Probe Operational: 3, at the Initial Probe Timeout. Not configurable.
 const REPETITIONS: u8 = 3;

@@ -358,7 +358,7 @@ impl Machine {
     fn accept(&mut self, report: Report, now: Instant) {
         self.heard = now;
         let exploration = self.explore();
-        (exploration.keepalives, exploration.while_heard) = (0, 0);
+        (exploration.keepalives, exploration.paid) = (0, 0);
         exploration.left = None;
         exploration.records.note_received(report);
     }

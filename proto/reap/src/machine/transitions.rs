@@ -106,8 +106,8 @@ impl Machine {
         // An answer without a transition does not count in the pace: each answer needs a probe of the peer.
         let is_answer = input == Input::ProbeExploring && cell.next == from;
         if cell.send == Send::Probe && cell.next != State::Operational && !is_answer {
-            let (config, is_heard) = (Arc::clone(&self.config), self.hears_peer());
-            self.explore().pace(&config, has_pair, is_heard, now);
+            let (config, is_paid) = (Arc::clone(&self.config), self.is_paid_for());
+            self.explore().pace(&config, has_pair, is_paid, now);
         }
         self.refresh_forget(now);
         self.refresh_watch();
