@@ -29,6 +29,7 @@ fn status() -> Status {
             ifindex: 2,
             carrier: true,
             failing: false,
+            silent: false,
             avoided_secs: Some(12),
             mtu: 1500,
             gateway: Some(address("fe80::1")),
@@ -73,7 +74,7 @@ fn status_json() -> Value {
         "version": "0.1.0", "pid": 812, "started_unix_ms": 1_700_000_000_123_u64,
         "send_timeout_ms": 15000, "data_plane": "tc",
         "uplinks": [{
-            "name": "eth0", "ifindex": 2, "carrier": true, "failing": false, "avoided_secs": 12,
+            "name": "eth0", "ifindex": 2, "carrier": true, "failing": false, "silent": false, "avoided_secs": 12,
             "mtu": 1500, "gateway": "fe80::1",
             "locators": [
                 {"address": "2001:db8:1::5", "prefix_len": 64, "proof": "hba", "temporary": false, "announced": true}
