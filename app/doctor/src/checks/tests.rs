@@ -33,6 +33,7 @@ fn told(uplink: &Uplink) -> moorline_api::Uplink {
         ifindex: uplink.ifindex,
         carrier: true,
         failing: false,
+        silent: false,
         avoided_secs: None,
         mtu: 1500,
         gateway: None,
