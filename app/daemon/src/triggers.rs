@@ -6,12 +6,19 @@ use crate::shell::Daemon;
 impl Daemon {
     /// Reads the configuration again. New trigger rules and path rules apply now; all other changes apply at the next start.
     pub(crate) fn reload(&mut self) {
-        match Config::load(self.config_path.as_deref()) {
+        let loaded = Config::load(self.config_path.as_deref()).and_then(|mut config| {
+            // The hosts of the start are asked until the next one.
+            if config.uplink_probes != self.config.uplink_probes {
+                config.triggers.spare(&self.config.uplink_probes)?;
+            }
+            Ok(config)
+        });
+        match loaded {
             Ok(config) => {
                 let waiting: Vec<_> = self.config.waiting(&config).into_iter().collect();
                 self.unapplied_config = (!waiting.is_empty()).then(|| {
                     format!(
-                        "the configuration has other values since the start, which apply at the next one (`systemctl restart moorlined`): {}",
+                        "keys of the configuration have changed since the start of moorlined, and apply at its next start (`systemctl restart moorlined`): {}",
                         waiting.join(", ")
                     )
                 });

@@ -35,6 +35,10 @@ pub(crate) struct Exploration {
     pub(crate) awaited: Option<Awaited>,
     /// Probes sent without a request since the pace was last set to fast.
     paced: u32,
+    /// Probes that were [`Questions`], and say nothing of other pairs.
+    pub(crate) questions: u32,
+    /// Whether the last probe for payload took the standby path.
+    was_quick: bool,
     /// All probes sent in this exploration.
     probes: u32,
     /// When a change on the peer's side last set the pace to fast.
@@ -81,14 +85,23 @@ pub(crate) struct Rival {
 /// Payload takes a pair that is still to answer (decisions 208 and 221).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Awaited {
+    /// End of the wait if the peer says that it does not hear this host.
+    pub(crate) least: Instant,
     /// End of the wait.
     pub(crate) until: Instant,
-    /// Time from a question by the pair to the next one, for this number of questions; `None`: the walk asks the pair.
-    pub(crate) gap: Option<(Duration, u32)>,
-    /// Time by which the wait becomes longer, once, if the peer does not say that it hears nothing.
-    pub(crate) longer: Duration,
+    /// `None`: the walk alone asks the pair.
+    pub(crate) questions: Option<Questions>,
     /// From this time on a Probe Exploring says that the peer does not hear this host by the pair.
     pub(crate) told_from: Instant,
+}
+
+/// Questions by one pair beside the walk.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Questions {
+    /// Time from a question to the next one.
+    pub(crate) gap: Duration,
+    /// Number of questions left at this pace.
+    pub(crate) left: u32,
 }
 
 impl Exploration {
@@ -106,6 +119,8 @@ impl Exploration {
             awaited: None,
             paced: 0,
             probes: 0,
+            questions: 0,
+            was_quick: false,
             hastened: None,
             last_probe: Instant::ZERO,
             is_unreachable: false,
@@ -139,7 +154,7 @@ impl Exploration {
             self.order.prefer(sets, |pair| pair == hint);
         }
         self.paced = 0;
-        self.probes = 0;
+        (self.probes, self.questions, self.was_quick) = (0, 0, false);
         self.hastened = None;
         self.is_unreachable = false;
     }
@@ -195,9 +210,9 @@ impl Exploration {
     /// (decision 180): in turn by a pair that has worked, and by another pair with the peer locator of such a pair.
     pub(crate) fn probe_for_payload(&mut self, sets: Sets<'_>, current: LocatorPair, now: Instant) {
         let is_soon = now.since(self.last_probe) < PROBE_FOR_PAYLOAD;
-        // A peer with RFC 5534 alone, which has verified no standby path, begins its own wait anew with each answer.
-        let is_over = self.is_in_vain() || self.worked[1].is_some() && !self.is_initial();
-        let is_early = !is_over && self.left.is_none();
+        // Without a standby path the peer may know RFC 5534 alone, and begin its own wait anew with each answer.
+        let is_walk_over = self.is_in_vain() || self.worked[1].is_some() && !self.is_initial();
+        let is_early = !is_walk_over && self.left.is_none();
         if is_early || is_soon || !self.transmits.is_empty() {
             return;
         }
@@ -220,13 +235,14 @@ impl Exploration {
             let is_due = last.is_none_or(|at| now.since(at) >= QUICK_ROUND_FOR_PAYLOAD);
             *pair != current && is_due && order.contains(sets, *pair)
         };
-        let quick = standby.filter(is_quick_due);
-        let pair = match quick.or(best.filter(|_| !self.is_turn_of_others)) {
+        let quick = standby.filter(|pair| !self.was_quick && is_quick_due(pair));
+        let pair = match quick.or_else(|| best.filter(|_| !self.is_turn_of_others)) {
             Some(best) => Some(best),
             None => order.advance_within(sets, is_meant).or(best),
         };
         if let Some(pair) = pair {
-            self.is_turn_of_others ^= quick.is_none();
+            self.was_quick = quick.is_some();
+            self.is_turn_of_others ^= !self.was_quick;
             self.last_probe = now;
             self.send_probe(State::Exploring, pair, now);
         }
@@ -288,7 +304,7 @@ impl Exploration {
 
     /// Whether so many probes have left that a path that works would have answered.
     pub(crate) const fn is_in_vain(&self) -> bool {
-        self.probes > IN_VAIN
+        self.probes.saturating_sub(self.questions) > IN_VAIN
     }
 
     /// Makes the next probe leave by this pair.

@@ -52,13 +52,13 @@ impl AddressViews<'_> {
         self.host.view().uplinks.iter().map(uplink).collect()
     }
 
-    /// Returns a warning about uplinks by which none of `uplink-probes` answers, if they do not answer by others, either.
+    /// Returns a warning if none of `uplink-probes` answers by any uplink that has a carrier.
     fn silence(&self) -> Option<String> {
-        let (failing, silent) = (self.host.failing_uplinks(), self.host.silent_uplinks());
-        let all = self.host.view().uplinks.iter().filter(|one| silent.contains(&one.ifindex));
-        let all = all.filter(|one| !failing.contains(&one.ifindex));
-        let names: Vec<_> = all.map(|one| &*one.name).collect();
-        (!names.is_empty()).then(|| {
+        let silent = self.host.silent_uplinks();
+        let all = || self.host.view().uplinks.iter().filter(|one| one.carrier);
+        let is_silent = all().all(|one| silent.contains(&one.ifindex));
+        let names: Vec<_> = all().map(|one| &*one.name).collect();
+        (is_silent && !names.is_empty()).then(|| {
             format!(
                 "none of uplink-probes answers by {}: either these hosts do not answer, or no uplink carries anything.",
                 names.join(" or ")

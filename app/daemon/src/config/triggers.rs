@@ -72,13 +72,20 @@ impl TriggerConfig {
             false => TriggerPolicy { bytes, packets, age, ..usual },
         };
         let default = TriggerPolicy { eui64: file.trigger_eui64, ..limits };
-        let mut rules = super::rules("triggers", &file.triggers, |part| part.rule(&default))?;
-        // Probes of `uplink-probes` get no context: a probe must never move to another uplink.
-        rules.splice(0..0, file.uplink_probes.iter().map(|target| (never_asked(*target), None)));
-        // Check the number of rules.
-        Triggers::new(default, rules.iter().map(|(rule, _)| rule.clone()).collect())
-            .context("triggers")?;
-        Ok(Self { default, rules })
+        let rules = super::rules("triggers", &file.triggers, |part| part.rule(&default))?;
+        let mut config = Self { default, rules };
+        config.spare(&file.uplink_probes)?;
+        Ok(config)
+    }
+
+    /// Gives no context to probes of `uplink-probes`, because a probe must never move to another uplink.
+    ///
+    /// # Errors
+    /// There are too many rules.
+    pub(crate) fn spare(&mut self, targets: &[Ipv6Addr]) -> anyhow::Result<()> {
+        self.rules.splice(0..0, targets.iter().map(|target| (never_asked(*target), None)));
+        let rules = self.rules.iter().map(|(rule, _)| rule.clone());
+        Triggers::new(self.default, rules.collect()).context("triggers").map(|_| ())
     }
 
     /// Whether rules name cgroups. The daemon looks these up repeatedly, because the cgroup of a restarted service has

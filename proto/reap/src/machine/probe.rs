@@ -93,6 +93,7 @@ impl Machine {
         {
             self.on_check_answered(check, probe, now);
             if is_answer(probe) {
+                self.note_confirmation();
                 return Ok(());
             }
         }

@@ -10,7 +10,7 @@ use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
 use crate::event::Cause;
-use crate::exploration::{Awaited, Exploration, Rival};
+use crate::exploration::{Awaited, Exploration, Questions, Rival};
 use crate::state::{Input, State};
 
 impl Machine {
@@ -51,18 +51,22 @@ impl Machine {
         let known = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.known());
         let rtt = known.unwrap_or_default();
         let gap = (wait / QUESTIONS).clamp(LEAST_GAP, MOST_GAP).max(rtt);
-        let (until, told_from) = (now + wait, now + rtt);
+        let (least, told_from) = (now + wait, now + rtt);
+        let until = least + longer;
         let exploration = self.explore();
-        let gap = asks.then_some((gap, QUESTIONS));
-        exploration.awaited = Some(Awaited { until, gap, longer, told_from });
-        exploration.deadlines.ulids = Some(gap.map_or(until, |(gap, _)| until.min(now + gap)));
+        let questions = asks.then_some(Questions { gap, left: QUESTIONS });
+        exploration.awaited = Some(Awaited { least, until, questions, told_from });
+        exploration.deadlines.ulids = Some(if asks { until.min(now + gap) } else { until });
     }
 
-    /// A Probe Exploring came in: the peer does not hear this host, and the wait for an answer becomes no longer.
+    /// A Probe Exploring came in: the peer does not hear this host, so the wait for an answer is short.
     pub(super) fn note_unheard(&mut self, now: Instant) {
-        let awaited = self.exploration.as_mut().and_then(|one| one.awaited.as_mut());
-        if let Some(awaited) = awaited.filter(|awaited| now > awaited.told_from) {
-            awaited.longer = Duration::ZERO;
+        let Some(exploration) = &mut self.exploration else { return };
+        let awaited = exploration.awaited.as_mut().filter(|awaited| now > awaited.told_from);
+        if let Some(awaited) = awaited {
+            awaited.until = awaited.until.min(awaited.least.max(now));
+            let until = awaited.until;
+            exploration.deadlines.ulids = exploration.deadlines.ulids.map(|at| at.min(until));
         }
     }
 
@@ -194,20 +198,18 @@ impl Machine {
     /// The next question by the pair that payload has moved to is due, or the time for its answer is over.
     fn on_wait_timeout(&mut self, now: Instant) {
         let (current, slow) = (self.current(), self.config.probe_timeout(1));
-        let awaited = self.explore().awaited.as_mut();
-        let Some(awaited) = awaited else { return self.go_back_unanswered(now) };
-        if now >= awaited.until {
-            awaited.until = awaited.until + core::mem::take(&mut awaited.longer);
-        }
-        let until = awaited.until;
-        if now >= until {
-            self.explore().awaited = None;
+        let is_usable = !self.is_current_down && self.is_candidate(current);
+        let exploration = self.explore();
+        let awaited = exploration.awaited.as_mut().filter(|one| is_usable && now < one.until);
+        let Some(awaited) = awaited else {
+            exploration.awaited = None;
             return self.go_back_unanswered(now);
-        }
-        let mut next = until;
-        if let Some((gap, left)) = &mut awaited.gap {
+        };
+        let mut next = awaited.until;
+        if let Some(Questions { gap, left }) = &mut awaited.questions {
             *left = left.saturating_sub(1);
-            next = until.min(now + if *left > 0 { *gap } else { slow.max(*gap) });
+            next = next.min(now + if *left > 0 { *gap } else { slow.max(*gap) });
+            exploration.questions = exploration.questions.saturating_add(1);
             self.probe(Some(current), now);
         }
         self.explore().deadlines.ulids = Some(next);
@@ -259,10 +261,10 @@ const MOMENT: Duration = Duration::from_secs(1);
 /// Time for an answer when payload takes another pair than the ULIDs, and this pair has fallen silent: 2 s, the initial
 /// probes. Not configurable.
 pub(super) const WALK: Duration = Duration::from_secs(2);
-/// The same, if payload has just moved to a pair that has answered in a trial. Not configurable.
+/// Time for an answer by a pair that has just answered in a trial: 10 s. Not configurable.
 pub(super) const AFTER_TRIAL: Duration = Duration::from_secs(10);
-/// Questions by such a pair: 8 at this pace, at least one round trip apart, and others each Initial Probe Timeout. Not
-/// configurable.
+/// Questions by a pair that payload has moved to: 8 at this pace, at least one round trip apart, and others each Initial
+/// Probe Timeout. Not configurable.
 const QUESTIONS: u32 = 8;
 const LEAST_GAP: Duration = Duration::from_millis(125);
 const MOST_GAP: Duration = Duration::from_millis(250);

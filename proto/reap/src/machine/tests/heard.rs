@@ -30,7 +30,7 @@ fn repetitions(machine: &mut Machine, until: Instant) -> Vec<(Instant, LocatorPa
 }
 
 #[test]
-fn a_probe_operational_is_repeated_three_times_while_the_peer_is_not_heard() {
+fn a_probe_operational_is_repeated_three_times_until_the_peer_confirms_it() {
     let (mut machine, pair) = answered(Profile::default());
     let expected = [520, 1_020, 1_520].map(|millis| (at(millis), pair));
     assert_eq!(repetitions(&mut machine, at(9_000)), expected);

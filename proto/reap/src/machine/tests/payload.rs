@@ -54,6 +54,17 @@ fn a_packet_now_and_then_has_pairs_of_both_kinds_probed() {
     assert!(asked.contains(&ab(1, 1)) && asked.contains(&ab(2, 1)), "{asked:?}");
 }
 
+/// The standby path that had answered before the failure is dead as well, and packets leave seldom.
+#[test]
+fn a_standby_path_has_every_second_probe_for_payload_and_others_the_rest() {
+    let mut machine = in_vain(crate::Profile::default());
+    let standby = ab(2, 2);
+    machine.explore().worked[1] = Some(standby);
+    let log = probes_for_payload(&mut machine, 8_000);
+    let of_standby = log.iter().filter(|one| one.1 == standby).count();
+    assert!(log.len() >= 6 && of_standby.abs_diff(log.len() - of_standby) <= 1, "{log:?}");
+}
+
 #[test]
 fn probes_are_never_more_than_payload_and_never_faster_than_one_a_second() {
     let mut machine = in_vain(crate::Profile::default());

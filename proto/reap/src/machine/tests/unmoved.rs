@@ -222,8 +222,8 @@ fn payload_that_has_moved_goes_back_though_payload_of_the_ulids_comes_in() {
 }
 
 /// Host 0 follows a Probe Exploring off the ULIDs, and hears nothing more. Returns the time until payload takes the ULIDs
-/// again, and the number of probes that the host has sent. `again`: whether another Probe Exploring comes in.
-fn without_an_answer(seed: u8, again: bool) -> (Duration, usize) {
+/// again, and the number of probes that the host has sent. `again`: milliseconds until another Probe Exploring comes in.
+fn without_an_answer(seed: u8, again: Option<u64>) -> (Duration, usize) {
     let mut net = settled(seed, true);
     net.route = Box::new(|_| false);
     let (since, sent) = (net.now, net.hosts[0].probes_sent);
@@ -232,8 +232,8 @@ fn without_an_answer(seed: u8, again: bool) -> (Duration, usize) {
     machine.move_for_peer(ab(2, 2), Cause::ProbeExploring, since);
     assert!(machine.is_answer_awaited());
     net.flush(0);
-    if again {
-        net.run_for(ms(400));
+    if let Some(again) = again {
+        net.run_for(ms(again));
         let now = net.now;
         deliver(&mut net.hosts[0].machine, ba(2, 2), State::Exploring, 99, &[], now).unwrap();
         net.flush(0);
@@ -246,10 +246,11 @@ fn without_an_answer(seed: u8, again: bool) -> (Duration, usize) {
 #[test]
 fn payload_stays_three_times_as_long_if_the_peer_does_not_say_that_it_hears_nothing() {
     for seed in 0..16 {
-        let (took, sent) = without_an_answer(seed, false);
+        let (took, sent) = without_an_answer(seed, None);
         assert_eq!(took, ms(3_000), "{seed}");
         assert!((14..=20).contains(&sent), "{seed}: {sent}");
-        assert_eq!(without_an_answer(seed, true).0, ms(1_000), "{seed}");
+        assert_eq!(without_an_answer(seed, Some(400)).0, ms(1_000), "{seed}");
+        assert_eq!(without_an_answer(seed, Some(1_600)).0, ms(1_600), "{seed}");
     }
 }
 
