@@ -57,4 +57,4 @@ fn equal_seeds_give_equal_runs() {
     assert_ne!(trace_addresses(3), trace_addresses(4));
 }
 
-const SEEDS: u64 = 50;
+const SEEDS: u64 = 100;
