@@ -109,7 +109,7 @@ pub struct World {
     pub(crate) is_attacked: bool,
     /// Locators of the peer at which messages of ILNP of each host have arrived.
     asked: [BTreeSet<L64>; 2],
-    /// Those of them that are followed by a packet of the peer with a nonce.
+    /// Locators of `asked` after which a packet of the peer with a nonce has arrived.
     answered: [BTreeSet<L64>; 2],
     /// Pairs by which the other host has received a probe, or a message that serves as one.
     reached: BTreeSet<(usize, LocatorPair)>,

@@ -227,6 +227,19 @@ fn one_thing_is_not_told_as_several_and_no_context_is_not_counted() {
 }
 
 #[test]
+fn an_uplink_by_which_nobody_answers_is_told_from_one_that_fails() {
+    let told = |silent, failing| {
+        let mut busy = a_status();
+        (busy.uplinks[0].silent, busy.uplinks[0].failing) = (silent, failing);
+        let text = status(&busy, NOW);
+        ["up, no answers", "fails"].map(|cell| text.contains(cell))
+    };
+    assert_eq!(told(false, false), [false, false]);
+    assert_eq!(told(true, false), [true, false]);
+    assert_eq!(told(true, true), [false, true]);
+}
+
+#[test]
 fn status_of_a_host_without_uplinks() {
     let bare = Status {
         uplinks: vec![],

@@ -232,6 +232,18 @@ mod tests {
         assert_eq!(triggers("trigger-never = true"), TriggerPolicy::NEVER.into());
     }
 
+    /// A configuration that is read again names other hosts, and the daemon goes on with those of its start.
+    #[test]
+    fn hosts_that_are_asked_get_no_context_whatever_the_file_says_now() {
+        let [old, new] = ["2001:db8::1", "2001:db8::2"].map(|text| text.parse().unwrap());
+        let mut config = config(&format!("uplink-probes = [\"{new}\"]")).expect("valid");
+        config.spare(&[old]).expect("room");
+        let peers: Vec<_> = config.now().rules().iter().map(|rule| rule.peer).collect();
+        assert_eq!(peers.len(), 2);
+        assert!([old, new].iter().all(|one| peers.contains(&Prefix::new(*one, 128))), "{peers:?}");
+        config.spare(&[old; 64]).expect_err("too many rules");
+    }
+
     #[test]
     fn rules_name_what_they_are_about_and_their_limits() {
         let triggers = triggers(

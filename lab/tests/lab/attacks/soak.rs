@@ -17,7 +17,7 @@ fn an_ilnp_session_lives_through_random_messages_of_both_protocols() {
     survives_a_minute("soak-ilnp", true);
 }
 
-/// A minute has two cuts of the honest connection, which is an ILNP session or one of a Shim6 context.
+/// A minute has one or two cuts of the honest connection, which is an ILNP session or one of a Shim6 context.
 fn survives_a_minute(name: &str, ilnp: bool) {
     if is_skipped(name, &Soak::obstacles()) {
         return;

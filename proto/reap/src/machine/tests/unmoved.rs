@@ -221,16 +221,37 @@ fn payload_that_has_moved_goes_back_though_payload_of_the_ulids_comes_in() {
     }
 }
 
-/// Host 0 follows a Probe Exploring off the ULIDs, and hears nothing more. Returns the time until payload takes the ULIDs
-/// again, and the number of probes that the host has sent. `again`: milliseconds until another Probe Exploring comes in.
-fn without_an_answer(seed: u8, again: Option<u64>) -> (Duration, usize) {
+/// Host 0 has followed a Probe Exploring off the ULIDs, and hears nothing more.
+fn followed(seed: u8) -> Net {
     let mut net = settled(seed, true);
     net.route = Box::new(|_| false);
-    let (since, sent) = (net.now, net.hosts[0].probes_sent);
-    let machine = &mut net.hosts[0].machine;
-    machine.step(Input::ProbeExploring, Cause::ProbeExploring, None, since);
-    machine.move_for_peer(ab(2, 2), Cause::ProbeExploring, since);
+    let (machine, now) = (&mut net.hosts[0].machine, net.now);
+    machine.step(Input::ProbeExploring, Cause::ProbeExploring, None, now);
+    machine.move_for_peer(ab(2, 2), Cause::ProbeExploring, now);
     assert!(machine.is_answer_awaited());
+    net
+}
+
+/// The pair that payload has moved to is of no use any more.
+#[test]
+fn a_wait_for_an_answer_ends_with_the_link_of_the_pair() {
+    for seed in 0..16 {
+        let mut net = followed(seed);
+        net.run_for(ms(100));
+        let (now, sent) = (net.now, net.hosts[0].probes_sent);
+        net.hosts[0].machine.handle_local_failure(now);
+        net.flush(0);
+        let waited = net.run_until(ms(500), |net| net.pairs()[0] == ab(1, 1));
+        waited.unwrap_or_else(|| panic!("{seed}: payload stays on a link that is down"));
+        assert!(net.hosts[0].probes_sent <= sent + 1, "{seed}: questions by a link that is down");
+    }
+}
+
+/// [`followed`], to the end of the wait. Returns the time until payload takes the ULIDs
+/// again, and the number of probes that the host has sent. `again`: milliseconds until another Probe Exploring comes in.
+fn without_an_answer(seed: u8, again: Option<u64>) -> (Duration, usize) {
+    let mut net = followed(seed);
+    let (since, sent) = (net.now, net.hosts[0].probes_sent);
     net.flush(0);
     if let Some(again) = again {
         net.run_for(ms(again));
