@@ -70,6 +70,8 @@ pub(super) struct Connection {
     is_silent: bool,
     /// The program wants to send more.
     wants_room: bool,
+    /// The program has ended its direction, and the FIN waits until the peer has all octets.
+    ends: bool,
     /// The program has not closed the connection.
     pub(super) is_owned: bool,
     notices: Notices,
@@ -192,6 +194,7 @@ impl Connection {
             is_active: false,
             is_silent: false,
             wants_room: false,
+            ends: false,
             is_owned: true,
             notices: Notices::default(),
             is_noticed: false,
@@ -271,6 +274,7 @@ impl Connection {
             let scale = if is_syn { options.window_scale.unwrap_or(0) } else { 0 };
             self.on_acknowledgment(acknowledgment, window >> scale, has_taken, now);
         }
+        self.end_behind_octets();
         let ending = if flags.has(Flags::RST) { Ending::Reset } else { Ending::Other };
         Ok(Handled { reply, ending, dropped })
     }

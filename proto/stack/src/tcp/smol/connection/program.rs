@@ -13,14 +13,16 @@ use crate::socket::Error;
 impl Connection {
     pub(in super::super) fn send(&mut self, octets: &[u8]) -> Result<usize, Error> {
         match self.state() {
-            State::Established | State::CloseWait => {}
+            State::Established | State::CloseWait if !self.ends => {}
             State::SynSent | State::SynReceived => {
                 self.wants_room = true;
                 return Err(Error::WouldBlock);
             }
             State::Closed => return Err(self.outcome.flatten().unwrap_or(Error::Closed)),
-            State::FinWait1
+            State::Established
+            | State::FinWait1
             | State::FinWait2
+            | State::CloseWait
             | State::Closing
             | State::LastAck
             | State::TimeWait => return Err(Error::Closed),
@@ -59,9 +61,21 @@ impl Connection {
             | State::Closing
             | State::LastAck
             | State::TimeWait => {
-                self.socket_mut().close();
+                self.ends = true;
+                self.end_behind_octets();
                 Ok(())
             }
+        }
+    }
+
+    /// Ends the direction of this host, if the program has ended it. smoltcp 0.14 takes no window from the peer in LAST-ACK unless the
+    /// segment acknowledges octets as well: if the window was zero and octets behind it were lost, they never left again. So in CLOSE-WAIT
+    /// the FIN comes behind the acknowledgment of the last octet.
+    pub(super) fn end_behind_octets(&mut self) {
+        let waits = self.state() == State::CloseWait && self.socket().send_queue() > 0;
+        if self.ends && !waits {
+            self.ends = false;
+            self.socket_mut().close();
         }
     }
 

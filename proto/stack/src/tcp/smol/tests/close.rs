@@ -152,6 +152,47 @@ fn a_lost_fin_comes_again_whatever_the_peer_acknowledges_meanwhile() {
     assert_eq!(net.read(1, b), (pattern(100, 1), Ok(0)));
 }
 
+/// The peer's window closes behind two octets that are lost: it is told in units of 128 octets, so its edge has moved back. Then
+/// this host ends its direction, and the window opens.
+#[test]
+fn octets_that_wait_for_a_window_are_sent_though_both_directions_have_ended() {
+    let mut net = Net::new(7);
+    net.cut = Some(0);
+    let listener = net.b().listen(None, 80, 1).unwrap();
+    net.inject(Segment { options: &[3, 3, 7, 0], ..segment(Flags::SYN, Seq(1), Seq(0)) }).unwrap();
+    net.flush();
+    let first = net.log.last().unwrap().segment().sequence + 1;
+    let ack = |number, window| Segment { window, ..segment(Flags::ACK, Seq(2), number) };
+    net.inject(ack(first, 100)).unwrap();
+    let b = net.b().accept(listener).unwrap().unwrap();
+    let fin = Flags::FIN.with(Flags::ACK);
+    net.inject(Segment { flags: fin, ..ack(first, 100) }).unwrap();
+    let ack = |number, window| Segment { window, ..segment(Flags::ACK, Seq(3), number) };
+    net.b().send(b, &pattern(50_000, 1)).unwrap();
+    net.flush();
+    let end = |sent: &Sent| sent.segment().sequence + sent.segment().sequence_len();
+    let lost = Seq(end(net.log.last().unwrap()).0 - 2);
+    net.inject(ack(lost, 0)).unwrap();
+    net.b().shutdown(b).unwrap();
+    assert_eq!(net.b().send(b, b"x"), Err(Error::Closed));
+    net.inject(ack(lost, 100)).unwrap();
+    let mut answered = net.log.len();
+    let mut comes_again = false;
+    for _ in 0..100 {
+        net.run(Duration::from_secs(1));
+        let new = net.log.split_off(answered);
+        comes_again |= new
+            .iter()
+            .any(|sent| sent.segment().sequence == lost && !sent.segment().payload.is_empty());
+        for _ in new.iter().filter(|sent| !sent.segment().payload.is_empty()) {
+            let _ = net.inject(ack(lost, 100));
+        }
+        net.log.extend(new);
+        answered = net.log.len();
+    }
+    assert!(comes_again, "{:?}", net.log);
+}
+
 #[test]
 fn time_wait_lasts_a_minute_and_answers_the_fin_of_the_peer() {
     let mut net = Net::new(7);

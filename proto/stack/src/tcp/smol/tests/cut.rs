@@ -3,7 +3,7 @@
 use super::*;
 
 /// A program at A that sends a stream, and one at B that sends back what it has read. B holds little, and both read in portions by
-/// chance. So windows close at both ends.
+/// chance. So windows close at both ends. Each program ends its direction behind its last octet: B is in LAST-ACK with octets to send.
 struct Echo {
     ends: (TcpId, TcpId),
     octets: Vec<u8>,
@@ -29,10 +29,17 @@ impl Echo {
     fn act(&mut self, net: &mut Net) {
         let (a, b) = self.ends;
         self.written += net.a().send(a, &self.octets[self.written..]).unwrap_or(0);
+        if self.written == self.octets.len() {
+            // The connection may have ended.
+            let _ = net.a().shutdown(a);
+        }
         if self.held.is_empty() && net.chance(500) {
             self.held = vec![0; 40_000];
-            let len = net.b().recv(b, &mut self.held).unwrap_or(0);
-            self.held.truncate(len);
+            let read = net.b().recv(b, &mut self.held);
+            self.held.truncate(read.unwrap_or(0));
+            if read == Ok(0) {
+                let _ = net.b().shutdown(b);
+            }
         }
         let sent = net.b().send(b, &self.held).unwrap_or(0);
         self.held.drain(..sent);
@@ -64,7 +71,7 @@ fn survive(seed: u64, trouble: Trouble) {
     net.is_logged = false;
     let mut echo = Echo::begin(&mut net, 3_000_000, seed);
     let end = net.now + Duration::from_secs(400);
-    let mut cuts = vec![2_000_000, 1_000_000];
+    let mut cuts = vec![2_900_000, 2_000_000, 1_000_000];
     while !echo.is_complete() {
         assert!(net.now < end, "seed {seed}: {} octets are back", echo.received.len());
         echo.act(&mut net);
