@@ -149,17 +149,10 @@ impl Host {
             .look(|state, _| state.ports.iter().map(|port| port.interface.clone()).collect())
     }
 
-    /// The TCP connections of this program, with their states.
+    /// The TCP connections of the host, with their states. Connections that the program has dropped stay until they are over.
     #[must_use]
     pub fn connections(&self) -> Vec<(Flow, TcpState)> {
-        self.shared().look(|state, _| {
-            let ids = state.waiting.tcp.keys();
-            let row = |id| {
-                let stack = state.node.stack();
-                Some((stack.tcp_flow(id).ok()?, stack.tcp_state(id).ok()?))
-            };
-            ids.filter_map(|id| row(*id)).collect()
-        })
+        self.shared().look(|state, _| state.node.stack().tcp_connections())
     }
 
     /// Addresses and ports of the UDP sockets of this program. The address is `None` if a socket has all of them.

@@ -380,9 +380,11 @@ impl Neighbors {
         now: Instant,
         change: impl FnOnce(&mut Entry, &mut Context<'_>) -> R,
     ) -> Option<R> {
+        let share = QUEUES_OCTETS / self.table.incomplete().max(1);
         let mut context = Context {
             neighbor,
             now,
+            queue_octets: share.min(MAX_QUEUE_OCTETS),
             times: &mut self.times,
             budget: &mut self.budget,
             outputs: &mut self.outputs,
@@ -423,9 +425,14 @@ fn check_link_layer(mac: Option<Mac>) -> Result<(), Drop> {
 pub const MAX_NEIGHBORS: usize = 4096;
 /// Entries in the state INCOMPLETE that a table has at most.
 pub const MAX_INCOMPLETE: usize = 1024;
-/// Packets that wait for the link-layer address of one neighbor at most (RFC 4861 s7.2.2). The oldest goes first.
+/// Packets that may always wait for the link-layer address of one neighbor (RFC 4861 s7.2.2).
 //= rfc4861#7.2.2-6 rfc4861#7.2.2-7 rfc4861#7.2.2-8
 pub const MAX_QUEUE: usize = 3;
+/// Octets that wait for one neighbor at most in more packets than these: the largest datagram in fragments of the least MTU. A packet counts as that
+/// MTU at least. The oldest packet goes first.
+pub const MAX_QUEUE_OCTETS: usize = 72 << 10;
+/// Octets of which each neighbor in the state INCOMPLETE may have an equal share.
+pub const QUEUES_OCTETS: usize = 1 << 20;
 /// Multicast solicitations before address resolution has failed (RFC 4861 s10).
 pub const MAX_MULTICAST_SOLICIT: u8 = 3;
 /// Unicast solicitations before a neighbor is unreachable (RFC 4861 s10).

@@ -14,6 +14,7 @@ mod cut;
 mod segment;
 pub mod smol;
 
+use alloc::vec::Vec;
 use core::cmp::Ordering;
 use core::net::Ipv6Addr;
 use core::num::NonZeroU16;
@@ -242,6 +243,9 @@ pub trait Engine {
     /// # Errors
     /// [`Error::BadHandle`].
     fn flow(&self, id: TcpId) -> Result<Flow, Error>;
+
+    /// All connections with their states: also half-open ones, those in TIME-WAIT, and those whose names were given up.
+    fn all(&self) -> Vec<(Flow, State)>;
 
     /// Whether [`Self::connect`] could open this flow.
     fn is_free(&self, flow: Flow) -> bool;

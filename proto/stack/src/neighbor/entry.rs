@@ -2,6 +2,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use core::net::Ipv6Addr;
 
+use moorline_ip::ip6::MIN_MTU;
 use moorline_ip::nd::NeighborAdvertisement;
 use moorline_ip::{Mac, PacketBuf};
 use moorline_types::Instant;
@@ -75,6 +76,8 @@ pub(super) enum Reach {
 pub(super) struct Context<'a> {
     pub(super) neighbor: Ipv6Addr,
     pub(super) now: Instant,
+    /// Octets that may wait for the neighbor in more packets than [`MAX_QUEUE`].
+    pub(super) queue_octets: usize,
     pub(super) times: &'a mut Times,
     pub(super) budget: &'a mut Budget,
     pub(super) outputs: &'a mut VecDeque<Output>,
@@ -160,8 +163,9 @@ impl Entry {
         match &mut self.link {
             Link::Incomplete { queue, sent } => {
                 // RFC 4861 s7.2.2: "When a queue overflows, the new arrival SHOULD replace the oldest entry."
-                if queue.len() == MAX_QUEUE {
-                    queue.pop_front();
+                let mut octets = room_of(&packet) + queue.iter().map(room_of).sum::<usize>();
+                while queue.len() >= MAX_QUEUE && octets > context.queue_octets {
+                    octets -= queue.pop_front().as_ref().map_or(0, room_of);
                     context.drops.count(Drop::NeighborQueue);
                 }
                 if *sent == 0 {
@@ -343,6 +347,11 @@ impl Reach {
 
 fn reachable(context: &mut Context<'_>) -> Reach {
     Reach::Reachable { until: context.now + context.times.reachable(context.now) }
+}
+
+/// Octets that a packet takes in a queue.
+fn room_of(packet: &PacketBuf) -> usize {
+    packet.len().max(MIN_MTU.into())
 }
 
 /// Source address of an IPv6 packet.

@@ -102,6 +102,11 @@ impl Table {
         Some(entry)
     }
 
+    /// Number of entries in the state INCOMPLETE.
+    pub(super) fn incomplete(&self) -> usize {
+        self.incomplete.len()
+    }
+
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.timers.first().map(|(at, _)| *at)
     }

@@ -197,16 +197,32 @@ fn a_router_that_does_not_tell_its_address_stays_known_as_unreachable() {
 
 //= rfc4861#7.2.2-5 rfc4861#7.2.2-6 rfc4861#7.2.2-7 rfc4861#7.2.2-8 rfc4861#7.2.2-9 (test)
 #[test]
-fn three_packets_wait_and_the_oldest_goes_first() {
+fn the_fragments_of_a_large_datagram_wait_and_the_oldest_goes_first() {
     let mut neighbors = neighbors();
-    for n in 0..5 {
-        neighbors.send(PEER, packet(n), at(0)).expect("room");
+    let last = MAX_QUEUE_OCTETS / 1280 + 2;
+    for n in 0..last {
+        neighbors.send(PEER, packet(n as u8), at(0)).expect("room");
     }
     outputs(&mut neighbors);
     neighbors.handle_advertisement(&advertisement(PEER, "S"), Some(MAC), at(1)).expect("taken");
-    assert_eq!(outputs(&mut neighbors), [sent(MAC, 2), sent(MAC, 3), sent(MAC, 4)]);
+    let kept: Vec<_> = (2..last).map(|n| sent(MAC, n as u8)).collect();
+    assert_eq!(outputs(&mut neighbors), kept);
     assert_eq!(neighbors.drops().of(Drop::NeighborQueue), 2);
     assert_eq!(state(&neighbors, at(1)), Some(State::Reachable));
+}
+
+#[test]
+fn neighbors_that_do_not_answer_share_the_room_of_the_queues() {
+    let mut neighbors = neighbors();
+    for n in 0..MAX_INCOMPLETE {
+        for octet in 0..60 {
+            neighbors.send(peer(n), packet(octet), at(0)).expect("room");
+        }
+    }
+    let waiting = 60 * MAX_INCOMPLETE as u64 - neighbors.drops().of(Drop::NeighborQueue);
+    let least = (MAX_QUEUE * MAX_INCOMPLETE) as u64;
+    // The first ones found the room of those that came later.
+    assert!((least..2 * least).contains(&waiting), "{waiting}");
 }
 
 //= rfc8504#5.4-4 rfc8504#5.4-6 (test)

@@ -1,5 +1,6 @@
 //! Calls on sockets, and the segments and datagrams that they cause.
 
+use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 use moorline_ip::PacketBuf;
@@ -224,6 +225,12 @@ impl Stack {
     /// [`Error::BadHandle`].
     pub fn tcp_state(&self, id: TcpId) -> Result<tcp::State, Error> {
         self.tcp.state(id)
+    }
+
+    /// All TCP connections with their states: also half-open ones, those in TIME-WAIT, and those that a program has closed and that are not over.
+    #[must_use]
+    pub fn tcp_connections(&self) -> Vec<(Flow, tcp::State)> {
+        self.tcp.all()
     }
 
     fn check_local(&self, local: Option<Ipv6Addr>) -> Result<(), Error> {

@@ -1,3 +1,4 @@
+use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -116,6 +117,13 @@ impl Engine for SmolEngine {
 
     fn flow(&self, id: TcpId) -> Result<Flow, Error> {
         self.owned_ref(id).map(|connection| connection.flow)
+    }
+
+    fn all(&self) -> Vec<(Flow, State)> {
+        let open = self.connections.values().map(|one| (one.flow, one.state()));
+        let half_open = self.half_open.flows().map(|flow| (flow, State::SynReceived));
+        let waiting = self.time_wait.flows().filter(|flow| !self.flows.contains_key(flow));
+        open.chain(half_open).chain(waiting.map(|flow| (flow, State::TimeWait))).collect()
     }
 
     fn is_free(&self, flow: Flow) -> bool {

@@ -108,6 +108,10 @@ pub(super) struct HalfOpens {
 }
 
 impl HalfOpens {
+    pub(super) fn flows(&self) -> impl Iterator<Item = Flow> {
+        self.entries.keys().copied()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }

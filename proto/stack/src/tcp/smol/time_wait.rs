@@ -39,6 +39,10 @@ impl TimeWaits {
         self.entries.contains_key(flow)
     }
 
+    pub(super) fn flows(&self) -> impl Iterator<Item = Flow> {
+        self.entries.keys().copied()
+    }
+
     pub(super) fn insert(&mut self, flow: Flow, waiting: TimeWait, now: Instant) {
         if waiting.until <= now {
             return;

@@ -41,6 +41,21 @@ fn a_connection_closes_in_order_from_one_end() {
 }
 
 #[test]
+fn a_connection_is_shown_until_it_is_over() {
+    let mut net = Net::new(1);
+    let (a, b) = net.connected();
+    let flow = net.a().flow(a).unwrap();
+    net.a().close(a).unwrap();
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.a().all(), [(flow, State::FinWait2)]);
+    net.b().close(b).unwrap();
+    net.run(Duration::from_secs(1));
+    assert_eq!((net.a().all(), net.b().all()), (vec![(flow, State::TimeWait)], vec![]));
+    net.run(Duration::from_secs(120));
+    assert_eq!(net.a().all(), []);
+}
+
+#[test]
 fn both_ends_may_close_at_once() {
     let mut net = Net::new(2);
     let (a, b) = net.connected();

@@ -21,6 +21,7 @@ fn a_flood_of_syns_meets_a_bound_and_an_honest_handshake_ends_in_it() {
     flood(&mut net, 0..100_000);
     assert_eq!(net.b().half_open(), MAX_HALF_OPEN);
     assert_eq!(net.b().connections(), 0, "a half-open connection has no buffers");
+    assert_eq!(net.b().all().len(), MAX_HALF_OPEN, "half-open connections are shown");
     assert_eq!(net.b().drops().of(Drop::HalfOpen), 100_000 - 4_096);
     // The answers that wait have a bound too. Nobody hears them.
     net.cut = Some(0);
