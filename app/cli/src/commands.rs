@@ -29,7 +29,7 @@ use crate::args::{Args, EventsArgs};
 use crate::render;
 use anyhow::{Context, bail};
 use moorline_api::{BlockingClient, Client, EventsQuery};
-use moorline_term::write_json;
+use moorline_term::{write_json, write_text};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -44,7 +44,7 @@ pub(crate) fn show<T: Serialize>(
     if json {
         write_json(out, value)?;
     } else {
-        out.write_all(text(value).as_bytes())?;
+        write_text(out, &text(value))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -61,7 +61,7 @@ pub(crate) fn events(
         if events.json {
             writeln!(out, "{}", serde_json::to_string(&event)?)?;
         } else {
-            out.write_all(render::event(&event).as_bytes())?;
+            write_text(out, &render::event(&event))?;
         }
         if events.follow {
             out.flush()?;
