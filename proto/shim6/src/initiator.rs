@@ -75,14 +75,8 @@ impl Machine {
         if !peer.locators.contains(&locators.peer) {
             return Err(DropReason::WrongLocators);
         }
-        // The peer has named another tag in an I1. Either one of the two tags is from a past life of the peer, or the
-        // I1 was forged. The peer itself knows, so ask it with a new nonce, which no past life of it has seen.
-        if let Crossing::Named(named) = asked.crossing
-            && named.tag != r2.responder_tag
-        {
-            let i1_retries = (asked.i1_retries + 1).min(I1_RETRIES_MAX);
-            let crossing = Crossing::AskedAgain(named);
-            self.send_i1(id, Handshake { i1_retries, crossing, ..asked }, now);
+        let is_named = asked.named().is_none_or(|named| named.tag == r2.responder_tag);
+        if !is_named && self.ask_who_named(id, now) {
             return Err(DropReason::StaleNonce);
         }
         let role = former_role.unwrap_or(Role::Initiator);
@@ -99,6 +93,19 @@ impl Machine {
         self.resolve_confusion(id, locators.peer);
         self.update_if_outdated(id, now);
         Ok(())
+    }
+
+    /// The peer has named one tag in an I1, and another one in this message. Either one of the two is from a past life of
+    /// the peer, or the I1 was forged. The peer itself knows, so this host asks it with a new nonce, which no past life of
+    /// it has seen. It does so once in an establishment; returns false if it has done so before.
+    pub(crate) fn ask_who_named(&mut self, id: ContextId, now: Instant) -> bool {
+        let asked = self.table.get(id).and_then(Context::handshake).cloned();
+        let Some(asked) = asked else { return false };
+        let Crossing::Named(named) = asked.crossing else { return false };
+        let i1_retries = (asked.i1_retries + 1).min(I1_RETRIES_MAX);
+        let crossing = Crossing::AskedAgain(named);
+        self.send_i1(id, Handshake { i1_retries, crossing, ..asked }, now);
+        true
     }
 
     /// The answer has not come in time.

@@ -46,10 +46,10 @@ impl Machine {
             }
         };
         let answer_with = self.table.by_key(key).filter(has_answer).map(|context| context.id);
-        match answer_with {
+        // The R2 is several times as long as the I1, and anybody can forge an I1. If others have used up such answers,
+        // the peer gets the context by four messages.
+        match answer_with.filter(|_| self.take_answer(locators.peer, now).is_ok()) {
             Some(id) => {
-                // The R2 is several times as long as the I1, and anybody can forge an I1.
-                self.take_answer(locators.peer, now)?;
                 self.send_r2(id, initiator_nonce, locators);
                 let named = Named { tag: initiator_tag, at: self.validators.latest() };
                 let asked = self.table.get(id).and_then(Context::handshake).cloned();
@@ -166,7 +166,13 @@ impl Machine {
         let (key, locators) = (offer.key, came.locators);
         self.check_ulids(key, locators)?;
         let ways = self.table.ways(key, Some(offer.initiator_tag), &mut self.rng);
-        self.check_life(offer, ways)?;
+        if let Err(stale) = self.check_life(offer, ways) {
+            // The peer would send the I2 again after seconds, and may refuse an I2 of this host for the same reason.
+            if let Some(id) = self.table.by_ways(key, ways).map(|context| context.id) {
+                self.ask_who_named(id, came.now);
+            }
+            return Err(stale);
+        }
         let is_new = self.table.by_ways(key, ways).is_none();
         if self.table.is_crowded(offer.initiator_tag)
             || is_new && self.table.is_share_taken(key.ulids.peer)

@@ -2,6 +2,9 @@
 
 use alloc::collections::BTreeSet;
 
+use rand_chacha::ChaCha20Rng;
+use rand_core::{RngCore, SeedableRng};
+
 use super::duo::{Duo, Flight};
 use super::*;
 
@@ -132,4 +135,53 @@ fn an_i1_that_somebody_made_up_keeps_no_context_from_being_made() {
     duo.settle();
     duo.check_established();
     assert_eq!(duo.refused.iter().filter(|reason| **reason == DropReason::StaleNonce).count(), 1);
+}
+
+/// I1s and packets with unknown tags in the name of both hosts use up the answers of both. The handshake needs no timer.
+#[test]
+fn messages_in_the_name_of_both_hosts_delay_no_handshake() {
+    for seed in 0..100 {
+        let mut rng = ChaCha20Rng::seed_from_u64(seed);
+        let mut duo = Duo::new();
+        let begins = [(); 2].map(|()| 20 + rng.next_u32() % 4);
+        for step in 0.. {
+            assert!(step < 100, "seed {seed}: no context after {} ms", (step - 20) * 10);
+            duo.pass(Duration::from_millis(10));
+            let under_way = duo.under_way.len();
+            for (side, _) in begins.iter().enumerate().filter(|(_, begin)| **begin == step) {
+                duo.trigger(side);
+            }
+            for _ in 0..10 {
+                for from in 0..2 {
+                    forge(&mut duo, from, &mut rng);
+                }
+            }
+            for _ in 0..under_way {
+                duo.step();
+            }
+            let is_established = |side: usize| {
+                let mut contexts = duo.machines[side].contexts();
+                contexts.any(|context| context.state() == State::Established)
+            };
+            if is_established(0) && is_established(1) {
+                break;
+            }
+        }
+        duo.settle();
+        duo.check_established();
+    }
+}
+
+/// Somebody sends an I1, or a packet with a tag, in the name of a host.
+fn forge(duo: &mut Duo, from: usize, rng: &mut ChaCha20Rng) {
+    let pair = duo.ulids_of(from).as_locators();
+    let tag = ContextTag::from_bits(rng.next_u64() & ContextTag::MASK);
+    if rng.next_u32() % 2 == 0 {
+        let i1 =
+            I1 { initiator_tag: tag, initiator_nonce: rng.next_u32(), options: Options::default() };
+        duo.hand(&Flight { from, pair, message: Message::I1(i1) }).ok();
+    } else {
+        duo.machines[1 - from].handle_payload(tag, turned(pair), duo.now).ok();
+        duo.collect();
+    }
 }
