@@ -40,6 +40,8 @@ named! {
         Payload = "payload",
         /// Packets of 8 octets with the ULIDs of the connection as addresses, to both hosts.
         Ulids = "ulids",
+        /// I1s and keepalives with made-up tags and the ULIDs of the connection as addresses, to both hosts.
+        Messages = "messages",
         /// TCP segments with the ULIDs and ports of the connection, and random numbers, to both hosts.
         Ports = "ports",
         /// Advertisements of made-up prefixes, on the link to ISP 2.
@@ -75,7 +77,7 @@ pub(super) enum By {
     /// Made-up sources, to a host with a service that answers datagrams.
     Clients(fn() -> Vec<Frames>),
     /// Somebody in the name of both hosts, who knows their addresses.
-    Octets,
+    Pretender(fn() -> Frames),
     /// Somebody in the name of both hosts, who also knows the ports.
     Segments,
     /// The correspondent itself.
@@ -118,14 +120,15 @@ impl Attack {
             Self::Errors => shim6(50_000, By::Strangers(frames::errors)),
             Self::R1bis => shim6(50_000, By::Strangers(frames::r1bis)),
             Self::Payload => shim6(50_000, By::Strangers(frames::payload)),
-            Self::Ulids => shim6(50, By::Octets),
+            Self::Ulids => shim6(50, By::Pretender(frames::octets)),
+            Self::Messages => shim6(2_000, By::Pretender(frames::messages)),
             Self::Ports => shim6(50, By::Segments),
             Self::Prefixes => shim6(200, By::Routers { are_default: false }),
             Self::Routers => shim6(200, By::Routers { are_default: true }),
             Self::Connections => shim6(200, By::Users),
             Self::NothingIlnp => ilnp(0, By::Nobody),
             Self::Nonces => ilnp(50_000, By::Strangers(frames::nonces)),
-            Self::UlidsIlnp => ilnp(50, By::Octets),
+            Self::UlidsIlnp => ilnp(50, By::Pretender(frames::octets)),
             Self::PortsIlnp => ilnp(50, By::Segments),
             Self::ThirdParty => ilnp(10, By::Correspondent),
         }
@@ -148,7 +151,7 @@ impl Attack {
 
     /// Whether the packets have the address of a host as source, so that answers go there.
     pub(super) const fn is_in_the_name_of_hosts(self) -> bool {
-        matches!(self.entry().by, By::Octets | By::Segments)
+        matches!(self.entry().by, By::Pretender(_) | By::Segments)
     }
 
     /// Two hosts with daemons as installed.

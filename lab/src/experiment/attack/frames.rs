@@ -98,6 +98,11 @@ pub(super) fn octets() -> Frames {
     Frames::new(packets::NO_NEXT_HEADER, [0; 8], |_, _| ())
 }
 
+/// I1s and keepalives by turns, with made-up tags. They have the same number of octets.
+pub(super) fn messages() -> Frames {
+    Frames::new(packets::SHIM6, packets::i1(0), next_message)
+}
+
 /// Acknowledgements of TCP between these ports, with other numbers in each.
 pub(super) fn segments(ports: [u16; 2]) -> Frames {
     Frames::new(packets::TCP, packets::segment(ports, 0), next_segment)
@@ -162,6 +167,11 @@ fn next_forked_i1(frame: &mut [u8], number: u32) {
 fn next_keepalive(frame: &mut [u8], number: u32) {
     make_up_source(frame, number.into());
     frame[PAYLOAD_AT..].copy_from_slice(&packets::keepalive(number));
+}
+
+fn next_message(frame: &mut [u8], number: u32) {
+    let make = if number.is_multiple_of(2) { packets::i1 } else { packets::keepalive };
+    frame[PAYLOAD_AT..].copy_from_slice(&make(number));
 }
 
 fn next_error(frame: &mut [u8], number: u32) {

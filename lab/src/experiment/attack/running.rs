@@ -50,11 +50,9 @@ impl Running {
                 running.parts.push(host::echo(scene, victim(attack, scene)?.2)?);
                 running.strangers(attack, scene, frames(), rate)?;
             }
-            By::Octets => running.pretend_to_be_the_peers(
-                scene,
-                [frames::octets(), frames::octets()],
-                rate,
-            )?,
+            By::Pretender(frames) => {
+                running.pretend_to_be_the_peers(scene, [frames(), frames()], rate)?;
+            }
             By::Segments => {
                 let [client, server] = ports(flow)?;
                 let both = [[client, server], [server, client]].map(frames::segments);
