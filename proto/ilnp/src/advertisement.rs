@@ -48,6 +48,9 @@ pub(crate) struct Question {
     pub(crate) out_of_turn_at: Option<Instant>,
     /// `None` if the correspondent has not reached us lately.
     pub(crate) heard: Option<Heard>,
+    /// Number of turns that keep the pace although the correspondent has not reached us. Payload that leaves in vain pays for
+    /// them.
+    pub(crate) hasty: u8,
 }
 
 impl Advertisement {
@@ -231,9 +234,9 @@ impl Machine {
             // A question by another pair is no retransmission.
             let is_other = is_question && advertisement.question.goes_on_to_another(tries);
             advertisement.retry = if is_other { again.hastened(fresh) } else { again };
-            if is_unheard {
-                advertisement.ask_between_turns(fresh);
-            }
+        }
+        if is_unheard {
+            self.go_on_after_turn(id, goes_on, fresh, now);
         }
         let goes_back = is_silent && self.go_back(id, now);
         if goes_back {
