@@ -236,7 +236,7 @@ impl Machine {
             advertisement.retry = if is_other { again.hastened(fresh) } else { again };
         }
         if is_unheard {
-            self.go_on_after_turn(id, goes_on, fresh, now);
+            self.go_on_after_turn(id, goes_on, now);
         }
         let goes_back = is_silent && self.go_back(id, now);
         if goes_back {

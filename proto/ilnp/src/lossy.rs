@@ -13,7 +13,7 @@
 use moorline_types::{Instant, SessionId};
 
 use crate::advertisement::Advertisement;
-use crate::consts::{DOUBTED_TRIES, HASTY_TURNS, HEARD_TURNS};
+use crate::consts::{DOUBTED_TRIES, HASTY_TURNS, HEARD_TURNS, QUESTION_PAUSE};
 use crate::machine::Machine;
 use crate::paths::Locators;
 use crate::retry::Retry;
@@ -51,15 +51,11 @@ impl Advertisement {
 }
 
 impl Machine {
-    /// Goes on after a turn while the pair in use is silent. The timer `fresh` begins now. `goes_on`: the session is in use and
-    /// has other pairs.
-    pub(crate) fn go_on_after_turn(
-        &mut self,
-        id: SessionId,
-        goes_on: bool,
-        fresh: Retry,
-        now: Instant,
-    ) {
+    /// Goes on after a turn while the pair in use is silent. `goes_on`: the session is in use and has other pairs.
+    ///
+    /// The pauses are not longer than [`QUESTION_PAUSE`] if round trips are: few of these questions go by the same pair.
+    pub(crate) fn go_on_after_turn(&mut self, id: SessionId, goes_on: bool, now: Instant) {
+        let fresh = Retry::after(QUESTION_PAUSE, now);
         let session = self.ilcc.get_mut(id);
         let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) else { return };
         if let Some(heard) = &mut sent.question.heard {

@@ -197,7 +197,8 @@ impl Machine {
         let has_sign = session.without_sign(now).is_some_and(|time| time < SHOWN_LATELY);
         let is_left = match came {
             Came::News => (is_elsewhere || session.is_doubted()) && !session.is_answered(now),
-            Came::Question => !is_wire && !has_sign,
+            // The question for a proof goes to a locator without one (decision 192).
+            Came::Question => !is_wire && !has_sign && session.is_proven(by.1),
             Came::Echo => false,
         };
         let Some(session) = self.ilcc.get_mut(id) else { return };

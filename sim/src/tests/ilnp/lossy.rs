@@ -77,7 +77,19 @@ fn a_session_leaves_for_an_isp_that_loses_three_in_ten_packets_within_six_second
     assert_eq!(late(30, Duration::from_secs(6), IlnpTraffic::Datagrams), []);
 }
 
-/// The figures of decision 215: see them with `--nocapture`, and `MOORLINE_FIRST_SEED=1000`.
+/// The server sends nothing by itself.
+#[test]
+fn requests_are_seldom_without_answers_for_long_on_an_isp_that_loses_half_of_the_packets() {
+    let late = late(50, Duration::from_secs(8), IlnpTraffic::Requests);
+    assert!(late.len() <= MOST_LATE, "{}: {late:?}", late.len());
+}
+
+#[test]
+fn requests_have_answers_by_an_isp_that_loses_three_in_ten_packets_within_eight_seconds() {
+    assert_eq!(late(30, Duration::from_secs(8), IlnpTraffic::Requests), []);
+}
+
+/// The figures of decisions 215 and 222: see them with `--nocapture`, and `MOORLINE_FIRST_SEED=1000`.
 #[test]
 #[ignore = "takes minutes, and prints figures"]
 fn how_long_sessions_are_dark_on_an_isp_that_loses_packets() {
