@@ -157,10 +157,10 @@ impl Machine {
         let works = remote == session.wire.1 && session.is_answered(now);
         let likely = (!works && self.has_locator(came_to)).then_some(came_to);
         let is_unanswered = session.is_unanswered();
-        let before = session.wire;
+        let local = session.wire.0;
         let has_moved = self.send_to(id, (likely, remote), &told, MoveCause::LocatorUpdate, now);
         if let Some(session) = self.ilcc.get_mut(id).filter(|_| has_moved && is_unanswered)
-            && (session.wire.0 == before.0 || session.wire.1 == before.1)
+            && session.wire.0 == local
         {
             session.sign = Sign::Doubted;
         }

@@ -540,7 +540,8 @@ fn asked_in_silence(net: &mut Net) -> Vec<(u64, (L64, L64))> {
     asked
 }
 
-/// A question by another pair is no retransmission, so it waits for one pause and not for the doubled one.
+/// A question by another pair is no retransmission, so it waits for one pause and not for the doubled one. Beside the turns,
+/// questions go by the pair whose locators the correspondent has used (decision 222).
 #[test]
 fn a_question_tries_the_pair_that_shares_no_locator_first_and_all_pairs_within_two_seconds() {
     let mut net = quiet_lately();
@@ -548,13 +549,16 @@ fn a_question_tries_the_pair_that_shares_no_locator_first_and_all_pairs_within_t
     let other = |host: usize, used| if used == second(host) { ilv(host).l64 } else { second(host) };
     let others = (other(0, local), other(1, remote));
     let used = (local, remote);
+    let known = (local, others.1);
     let expected = [
         (0, used),
         (200, used),
         (600, used),
         (1400, others),
+        (1600, known),
         (1600, (others.0, remote)),
-        (1800, (local, others.1)),
+        (1800, known),
+        (1800, known),
     ];
     assert_eq!(asked_in_silence(&mut net), expected);
 }
