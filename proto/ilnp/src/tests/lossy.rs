@@ -45,14 +45,20 @@ fn one_is_heard() -> Net {
     net
 }
 
-/// Two hosts that use their second locators, which die. Each locator has answered before.
-fn by_dead_locators() -> Net {
+/// Two hosts that use their second locators. Each locator has answered before.
+pub(super) fn with_proven_locators() -> Net {
     let mut net = Net::new();
     for host in 0..2 {
         net.duo.place(host, locators(host, [20, 10]));
         net.run(Duration::from_secs(5));
     }
     assert_eq!(wire(&net, 0), (second(0), second(1)));
+    net
+}
+
+/// Two hosts that use their second locators, which die. Each locator has answered before.
+fn by_dead_locators() -> Net {
+    let mut net = with_proven_locators();
     net.kill(second(0));
     net.kill(second(1));
     net
