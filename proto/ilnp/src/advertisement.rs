@@ -50,7 +50,7 @@ pub(crate) struct Question {
     pub(crate) heard: Option<Heard>,
     /// Number of turns that keep the pace although the correspondent has not reached us. Payload that leaves in vain pays for
     /// them.
-    pub(crate) hasty: u8,
+    pub(crate) unheard_turns: u8,
 }
 
 impl Advertisement {
@@ -223,7 +223,7 @@ impl Machine {
         let awaits_first_answer = session.awaits_first_answer();
         let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
         let fresh = session.retry_of_update(now);
-        let is_unheard = session.is_silent();
+        let goes_on_unheard = goes_on && session.is_unheard();
         if let Some(advertisement) = &mut session.advertisement {
             let longest = match (is_question, takes_turns && goes_on) {
                 (_, true) => TURN_PAUSE,
@@ -235,9 +235,7 @@ impl Machine {
             let is_other = is_question && advertisement.question.goes_on_to_another(tries);
             advertisement.retry = if is_other { again.hastened(fresh) } else { again };
         }
-        if is_unheard {
-            self.go_on_after_turn(id, goes_on, now);
-        }
+        self.go_on_after_turn(id, goes_on_unheard, now);
         let goes_back = is_silent && self.go_back(id, now);
         if goes_back {
             self.tell_locators_anew(id);

@@ -146,9 +146,9 @@ impl Machine {
         let Some(session) = self.ilcc.get_mut(id) else { return };
         question.on_used(session.last_used);
         question.heard = session.advertisement.as_ref().and_then(|sent| sent.question.heard);
-        let hasty = session.advertisement.as_ref().map(|sent| sent.question.hasty);
-        question.hasty = hasty.unwrap_or(HEARD_TURNS);
-        let retry = session.retry(now);
+        let turns = session.advertisement.as_ref().map(|sent| sent.question.unheard_turns);
+        question.unheard_turns = turns.unwrap_or(HEARD_TURNS);
+        let retry = session.retry(now).or_sooner(session.retry_of_update(now));
         session.advertisement =
             Some(Box::new(Advertisement { locators, question, retry, confirmed_at: None }));
         self.send_advertisement(id, now);

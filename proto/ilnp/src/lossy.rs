@@ -8,16 +8,17 @@
 //! A correspondent that has nothing to send by itself only answers, and its answers may get lost. So some turns keep the pace
 //! before anything is heard: [`HEARD_TURNS`] for the question, and as many after each report that payload leaves in vain.
 //! Between them a question goes by the best other pair whose locators the correspondent has used before. All sessions
-//! together have [`HASTY_TURNS`] of these turns in each [`PACED_INTERVAL`](crate::consts::PACED_INTERVAL).
+//! together have [`ALL_UNHEARD_TURNS`] of these turns in each [`PACED_INTERVAL`](crate::consts::PACED_INTERVAL).
 
 use moorline_types::{Instant, SessionId};
 
 use crate::advertisement::Advertisement;
-use crate::consts::{DOUBTED_TRIES, HASTY_TURNS, HEARD_TURNS, QUESTION_PAUSE};
+use crate::consts::{ALL_UNHEARD_TURNS, DOUBTED_TRIES, HEARD_TURNS, QUESTION_PAUSE};
+use crate::event::MoveCause;
 use crate::machine::Machine;
 use crate::paths::Locators;
 use crate::retry::Retry;
-use crate::session::Session;
+use crate::session::{Session, Sign};
 
 /// The pair by which the correspondent has last reached us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,22 +52,27 @@ impl Advertisement {
 }
 
 impl Machine {
-    /// Goes on after a turn while the pair in use is silent. `goes_on`: the session is in use and has other pairs.
+    /// Goes on after a turn while the correspondent is not heard by the pair in use. `goes_on`: that was so before the turn, and
+    /// the session is in use and has other pairs.
     ///
     /// The pauses are not longer than [`QUESTION_PAUSE`] if round trips are: few of these questions go by the same pair.
     pub(crate) fn go_on_after_turn(&mut self, id: SessionId, goes_on: bool, now: Instant) {
         let fresh = Retry::after(QUESTION_PAUSE, now);
-        let session = self.ilcc.get_mut(id);
-        let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) else { return };
-        if let Some(heard) = &mut sent.question.heard {
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let is_unheard = session.is_unheard();
+        let Some(sent) = session.advertisement.as_mut() else { return };
+        if let Some(heard) = sent.question.heard.as_mut().filter(|_| is_unheard) {
             let (by, keeps_pace) = (heard.by, heard.turns > 0);
             heard.turns = heard.turns.saturating_sub(1);
             return sent.ask_between_turns(by, keeps_pace, fresh);
         }
-        if !goes_on || sent.question.hasty == 0 || !self.haste.take(HASTY_TURNS, now) {
+        if !goes_on
+            || sent.question.unheard_turns == 0
+            || !self.unheard_turns.take(ALL_UNHEARD_TURNS, now)
+        {
             return;
         }
-        sent.question.hasty -= 1;
+        sent.question.unheard_turns -= 1;
         let likely = self.likely_pair(id, now);
         let session = self.ilcc.get_mut(id);
         let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) else { return };
@@ -80,6 +86,9 @@ impl Machine {
     fn likely_pair(&self, id: SessionId, now: Instant) -> Option<Locators> {
         let (pair, _) = self.ilcc.key(id)?;
         let session = self.ilcc.get(id)?;
+        if session.owes_update {
+            return Some(session.wire);
+        }
         let is_known = |by: &Locators| {
             self.slots.has(session.heard, by.0) && session.is_proven(by.1) && *by != session.wire
         };
@@ -88,6 +97,12 @@ impl Machine {
 }
 
 impl Session {
+    /// Whether the pair in use is silent, or the session has left a silent pair and the correspondent may not know it yet.
+    pub(crate) fn is_unheard(&self) -> bool {
+        let has_left = self.moved == Some(MoveCause::Suspicion) && self.owes_update;
+        self.is_silent() || has_left && !matches!(self.sign, Sign::Answered(_))
+    }
+
     /// Whether the locators in use are silent, or have brought no answer to two questions.
     pub(crate) fn is_unanswered(&self) -> bool {
         let sent = self.advertisement.as_deref();

@@ -63,7 +63,7 @@ pub struct Machine {
     pub(crate) trial_timers: BTreeSet<(Instant, IlvPair)>,
     pub(crate) pace: Pace,
     /// Turns of questions that keep the pace although the correspondent has not reached us (decision 222).
-    pub(crate) haste: Window,
+    pub(crate) unheard_turns: Window,
     pub(crate) updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -122,7 +122,7 @@ impl Machine {
             trial_places: Places::new(MAX_PROPOSALS, key),
             trial_timers: BTreeSet::new(),
             pace: Pace::default(),
-            haste: Window::default(),
+            unheard_turns: Window::default(),
             updates: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),

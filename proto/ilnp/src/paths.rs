@@ -192,7 +192,7 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return };
         let is_wire = by == session.wire;
         let is_usable = is_wire || self.is_other_pair(session, pair, by, now);
-        let is_silent = session.is_silent();
+        let is_unheard = session.is_unheard();
         let is_elsewhere = session.failed.has(by) || session.is_apart(by);
         let has_sign = session.without_sign(now).is_some_and(|time| time < SHOWN_LATELY);
         let is_left = match came {
@@ -214,7 +214,7 @@ impl Machine {
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(sent) = session.advertisement.as_mut() else { return };
         sent.on_reached_by(by, now);
-        if is_silent {
+        if is_unheard {
             self.schedule(id);
         }
     }
@@ -222,7 +222,7 @@ impl Machine {
     /// Has a Locator Update go by the pair by which the correspondent has just reached us, if the pair in use is
     /// silent. The pairs that have their turns keep them.
     pub(crate) fn ask_out_of_turn(&mut self, id: SessionId, now: Instant) {
-        let session = self.ilcc.get_mut(id).filter(|session| session.is_silent());
+        let session = self.ilcc.get_mut(id).filter(|session| session.is_unheard());
         let sent = session.and_then(|session| session.advertisement.as_mut());
         if let Some(by) = sent.and_then(|sent| sent.take_out_of_turn(now)) {
             self.send_advertisement_by(id, by, now);
@@ -315,6 +315,8 @@ impl Machine {
         let has_moved = self.send_by(id, by, now + NONCE_AFTER_CHANGE, cause);
         // The correspondent may still send by the pair that the session has left.
         self.advertise(id, now);
+        self.go_on_after_turn(id, is_silent, now);
+        self.schedule(id);
         has_moved
     }
 

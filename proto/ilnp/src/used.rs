@@ -84,7 +84,7 @@ impl Machine {
         self.note_in_use(id, now);
         let session = self.ilcc.get_mut(id);
         if let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) {
-            sent.question.hasty = HEARD_TURNS;
+            sent.question.unheard_turns = HEARD_TURNS;
         }
     }
 

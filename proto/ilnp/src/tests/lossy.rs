@@ -9,7 +9,7 @@ use moorline_wire::ilnp::{Control, LocatorUpdate, Operation};
 
 use super::ilv;
 use super::paths::{Net, second};
-use crate::consts::{HASTY_TURNS, HEARD_TURNS, PACED_INTERVAL, QUESTION_PAUSE, TURN_PAUSE};
+use crate::consts::{ALL_UNHEARD_TURNS, HEARD_TURNS, PACED_INTERVAL, QUESTION_PAUSE, TURN_PAUSE};
 use crate::pace::Window;
 use crate::{LocalLocator, MoveCause};
 
@@ -156,7 +156,7 @@ fn all_sessions_together_have_few_turns_that_keep_the_pace_unheard() {
     let mut window = Window::default();
     let begin = Instant::from_nanos(1_000_000_000);
     let asked = (0..1000).map(|nth| begin + Duration::from_millis(nth));
-    let taken = asked.filter(|now| window.take(HASTY_TURNS, *now)).count();
+    let taken = asked.filter(|now| window.take(ALL_UNHEARD_TURNS, *now)).count();
     let intervals = usize::try_from(1000 / PACED_INTERVAL.as_millis()).expect("ten");
-    assert_eq!(taken, HASTY_TURNS * intervals);
+    assert_eq!(taken, ALL_UNHEARD_TURNS * intervals);
 }
