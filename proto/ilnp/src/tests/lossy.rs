@@ -130,6 +130,30 @@ fn before_anything_is_heard_some_turns_keep_the_pace_and_every_second_question_g
     assert!(slow <= 1, "one of four turns: {slow}");
 }
 
+/// The first host has left its silent pair. Its Locator Updates get lost from then on.
+#[test]
+fn the_pair_that_has_answered_takes_every_second_locator_update_until_the_correspondent_knows_the_move()
+ {
+    let mut net = by_dead_locators();
+    silent(&mut net, 0);
+    let first = (ilv(0).l64, ilv(1).l64);
+    while wire(&net, 0) != first {
+        for host in 0..2 {
+            let pair = |packet: &Vec<u8>| Control::read(packet).expect("ours").pair;
+            let mut packets = net.duo.take(host);
+            packets.retain(|packet| [0, 1].map(|one| ilv(one)).contains(&pair(packet).local));
+            packets.retain(|packet| [0, 1].map(|one| ilv(one)).contains(&pair(packet).remote));
+            net.duo.give(1 - host, &packets);
+        }
+        net.duo.fire(0);
+    }
+    net.kill(ilv(0).l64);
+    let from = net.duo.transcript.len();
+    net.run(QUESTION_PAUSE * 2 * 5);
+    let told = sent_by(&net, from, first);
+    assert!((5..=8).contains(&told), "one of two Locator Updates goes by this pair: {told}");
+}
+
 /// The second host has nothing to send by itself, and its acknowledgements get lost.
 #[test]
 fn a_host_that_is_asked_by_another_pair_asks_by_that_pair_itself() {
