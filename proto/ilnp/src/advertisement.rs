@@ -48,6 +48,9 @@ pub(crate) struct Question {
     pub(crate) out_of_turn_at: Option<Instant>,
     /// `None` if the correspondent has not reached us lately.
     pub(crate) heard: Option<Heard>,
+    /// Number of turns that keep the pace although the correspondent has not reached us. Payload that leaves in vain pays for
+    /// them.
+    pub(crate) unheard_turns: u8,
 }
 
 impl Advertisement {
@@ -220,7 +223,7 @@ impl Machine {
         let awaits_first_answer = session.awaits_first_answer();
         let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
         let fresh = session.retry_of_update(now);
-        let is_unheard = session.is_silent();
+        let goes_on_unheard = goes_on && session.is_unheard();
         if let Some(advertisement) = &mut session.advertisement {
             let longest = match (is_question, takes_turns && goes_on) {
                 (_, true) => TURN_PAUSE,
@@ -231,10 +234,8 @@ impl Machine {
             // A question by another pair is no retransmission.
             let is_other = is_question && advertisement.question.goes_on_to_another(tries);
             advertisement.retry = if is_other { again.hastened(fresh) } else { again };
-            if is_unheard {
-                advertisement.ask_between_turns(fresh);
-            }
         }
+        self.go_on_after_turn(id, goes_on_unheard, now);
         let goes_back = is_silent && self.go_back(id, now);
         if goes_back {
             self.tell_locators_anew(id);

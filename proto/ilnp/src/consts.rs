@@ -65,6 +65,9 @@ pub const TURN_PAUSE: Duration = Duration::from_secs(1);
 /// Number of turns of a question that keep the pace of the first one after the correspondent has reached us while the pair in
 /// use is silent: 12, with 24 Locator Updates (decision 215). Not configurable.
 pub const HEARD_TURNS: u8 = 12;
+/// Number of turns of all sessions together, in one [`PACED_INTERVAL`], that keep the pace of the first one although the
+/// correspondent has not reached us: 25, with 50 Locator Updates (decision 222). Not configurable.
+pub const ALL_UNHEARD_TURNS: usize = PACED_BATCH / 2;
 /// Number of questions that the locators in use leave unanswered until a session that follows its correspondent doubts its
 /// own locator: 2 (decision 215). Not configurable.
 pub const DOUBTED_TRIES: usize = 2;

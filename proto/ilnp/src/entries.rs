@@ -110,8 +110,8 @@ impl Machine {
             Opening::Offered { until } => *until,
             Opening::Done => None,
         };
-        let is_silent = session.is_silent();
-        let advertisement = session.advertisement.as_ref().map(|sent| sent.next(is_silent));
+        let is_unheard = session.is_unheard();
+        let advertisement = session.advertisement.as_ref().map(|sent| sent.next(is_unheard));
         let quiet = answer.max(Some(session.last_used + idle));
         let proof = session.proofs.as_ref().and_then(|proofs| proofs.next());
         let next = [opening, advertisement, session.nonce_until, quiet, proof];

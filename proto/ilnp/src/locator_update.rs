@@ -8,9 +8,10 @@ use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::advertisement::{Advertisement, Question};
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{MAX_REMOTE_LOCATORS, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS};
+use crate::consts::{HEARD_TURNS, MAX_REMOTE_LOCATORS, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS};
 use crate::event::Event;
 use crate::machine::Machine;
+use crate::paths::Came;
 use crate::received::Received;
 use crate::session::{Opening, Session};
 use moorline_index::Class;
@@ -145,7 +146,9 @@ impl Machine {
         let Some(session) = self.ilcc.get_mut(id) else { return };
         question.on_used(session.last_used);
         question.heard = session.advertisement.as_ref().and_then(|sent| sent.question.heard);
-        let retry = session.retry(now);
+        let turns = session.advertisement.as_ref().map(|sent| sent.question.unheard_turns);
+        question.unheard_turns = turns.unwrap_or(HEARD_TURNS);
+        let retry = session.retry(now).or_sooner(session.retry_of_update(now));
         session.advertisement =
             Some(Box::new(Advertisement { locators, question, retry, confirmed_at: None }));
         self.send_advertisement(id, now);
@@ -254,7 +257,8 @@ impl Machine {
             self.schedule(id);
         }
         if is_here {
-            self.on_reached_by(id, (came_to.l64, control.pair.remote.l64), is_news, now);
+            let came = if is_news { Came::News } else { Came::Question };
+            self.on_reached_by(id, (came_to.l64, control.pair.remote.l64), came, now);
         }
         Ok(())
     }

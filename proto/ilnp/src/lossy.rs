@@ -1,15 +1,24 @@
-//! Questions on paths that lose packets (decision 215).
+//! Questions on paths that lose packets (decisions 215 and 222).
 //!
 //! The pair in use is silent, and questions or Locator Updates of the correspondent come by another pair. So that pair works
 //! in one direction at least, and our questions by it, or the answers, may have been lost. After each message that comes, the
 //! next [`HEARD_TURNS`] turns keep the pace of the first one. Between two turns a question goes by that pair, as long as the
 //! question goes on.
+//!
+//! A correspondent that has nothing to send by itself only answers, and its answers may get lost. So some turns keep the pace
+//! before anything is heard: [`HEARD_TURNS`] for the question, and as many after each report that payload leaves in vain.
+//! Between them a question goes by the best other pair whose locators the correspondent has used before. All sessions
+//! together have [`ALL_UNHEARD_TURNS`] of these turns in each [`PACED_INTERVAL`](crate::consts::PACED_INTERVAL).
+
+use moorline_types::{Instant, SessionId};
 
 use crate::advertisement::Advertisement;
-use crate::consts::{DOUBTED_TRIES, HEARD_TURNS};
+use crate::consts::{ALL_UNHEARD_TURNS, DOUBTED_TRIES, HEARD_TURNS, QUESTION_PAUSE};
+use crate::event::MoveCause;
+use crate::machine::Machine;
 use crate::paths::Locators;
 use crate::retry::Retry;
-use crate::session::Session;
+use crate::session::{Session, Sign};
 
 /// The pair by which the correspondent has last reached us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +35,13 @@ impl Heard {
 }
 
 impl Advertisement {
-    /// Goes on after a turn while the pair in use is silent: the next question goes by the pair by which the correspondent
-    /// has last reached us, after the pause of `fresh`, a timer that begins now.
-    pub(crate) fn ask_between_turns(&mut self, fresh: Retry) {
-        let Some(heard) = &mut self.question.heard else { return };
-        if heard.turns > 0 {
-            heard.turns -= 1;
+    /// The next question goes by this pair, after the pause of `fresh`, a timer that begins now. `keeps_pace`: the next turn
+    /// comes after two such pauses.
+    fn ask_between_turns(&mut self, by: Locators, keeps_pace: bool, fresh: Retry) {
+        if keeps_pace {
             self.retry = self.retry.at_second(fresh);
         }
-        self.question.shown.get_or_insert((heard.by, fresh.next));
+        self.question.shown.get_or_insert((by, fresh.next));
     }
 
     /// The pair for a message to the same locator of the correspondent whose credit is scarce.
@@ -44,7 +51,58 @@ impl Advertisement {
     }
 }
 
+impl Machine {
+    /// Goes on after a turn while the correspondent is not heard by the pair in use. `goes_on`: that was so before the turn, and
+    /// the session is in use and has other pairs.
+    ///
+    /// The pauses are not longer than [`QUESTION_PAUSE`] if round trips are: few of these questions go by the same pair.
+    pub(crate) fn go_on_after_turn(&mut self, id: SessionId, goes_on: bool, now: Instant) {
+        let fresh = Retry::after(QUESTION_PAUSE, now);
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let is_unheard = session.is_unheard();
+        let Some(sent) = session.advertisement.as_mut() else { return };
+        if let Some(heard) = sent.question.heard.as_mut().filter(|_| is_unheard) {
+            let (by, keeps_pace) = (heard.by, heard.turns > 0);
+            heard.turns = heard.turns.saturating_sub(1);
+            return sent.ask_between_turns(by, keeps_pace, fresh);
+        }
+        if !goes_on
+            || sent.question.unheard_turns == 0
+            || !self.unheard_turns.take(ALL_UNHEARD_TURNS, now)
+        {
+            return;
+        }
+        sent.question.unheard_turns -= 1;
+        let likely = self.likely_pair(id, now);
+        let session = self.ilcc.get_mut(id);
+        let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) else { return };
+        match likely {
+            Some(by) => sent.ask_between_turns(by, true, fresh),
+            None => sent.retry = sent.retry.hastened(fresh),
+        }
+    }
+
+    /// The best pair other than the one in use of which the correspondent has used both locators.
+    fn likely_pair(&self, id: SessionId, now: Instant) -> Option<Locators> {
+        let (pair, _) = self.ilcc.key(id)?;
+        let session = self.ilcc.get(id)?;
+        if session.owes_update {
+            return Some(session.wire);
+        }
+        let is_known = |by: &Locators| {
+            self.slots.has(session.heard, by.0) && session.is_proven(by.1) && *by != session.wire
+        };
+        self.other_pairs(session, pair, now).into_iter().find(is_known)
+    }
+}
+
 impl Session {
+    /// Whether the pair in use is silent, or the session has left a silent pair and the correspondent may not know it yet.
+    pub(crate) fn is_unheard(&self) -> bool {
+        let has_left = self.moved == Some(MoveCause::Suspicion) && self.owes_update;
+        self.is_silent() || has_left && !matches!(self.sign, Sign::Answered(_))
+    }
+
     /// Whether the locators in use are silent, or have brought no answer to two questions.
     pub(crate) fn is_unanswered(&self) -> bool {
         let sent = self.advertisement.as_deref();

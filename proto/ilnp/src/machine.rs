@@ -15,7 +15,7 @@ use crate::denial::Denials;
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::heard::Slots;
 use crate::negative::{Answers, Hints, Negatives};
-use crate::pace::Pace;
+use crate::pace::{Pace, Window};
 use crate::places::Places;
 use crate::proposal::Proposal;
 use crate::question::Questions;
@@ -62,6 +62,8 @@ pub struct Machine {
     pub(crate) trial_places: Places,
     pub(crate) trial_timers: BTreeSet<(Instant, IlvPair)>,
     pub(crate) pace: Pace,
+    /// Turns of questions that keep the pace although the correspondent has not reached us (decision 222).
+    pub(crate) unheard_turns: Window,
     pub(crate) updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -120,6 +122,7 @@ impl Machine {
             trial_places: Places::new(MAX_PROPOSALS, key),
             trial_timers: BTreeSet::new(),
             pace: Pace::default(),
+            unheard_turns: Window::default(),
             updates: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),

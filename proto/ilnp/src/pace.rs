@@ -16,10 +16,33 @@ use crate::session::{Opening, Session};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pace {
     waiting: VecDeque<(SessionId, Reason)>,
-    /// Begin of the present [`PACED_INTERVAL`].
+    window: Window,
+}
+
+/// Turns in the present [`PACED_INTERVAL`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Window {
+    /// Begin of the interval.
     since: Option<Instant>,
     /// Number of turns since then.
     turns: usize,
+}
+
+impl Window {
+    /// Whether the interval has room for another turn, if it has room for so many.
+    fn has_room(&mut self, most: usize, now: Instant) -> bool {
+        if self.since.is_none_or(|since| since + PACED_INTERVAL <= now) {
+            (self.since, self.turns) = (Some(now), 0);
+        }
+        self.turns < most
+    }
+
+    /// Takes a turn, if the interval has room for it.
+    pub(crate) fn take(&mut self, most: usize, now: Instant) -> bool {
+        let has_room = self.has_room(most, now);
+        self.turns += usize::from(has_room);
+        has_room
+    }
 }
 
 /// The message that a session waits to send.
@@ -34,15 +57,12 @@ enum Reason {
 impl Pace {
     /// When the next turn comes.
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.since.filter(|_| !self.waiting.is_empty()).map(|since| since + PACED_INTERVAL)
+        self.window.since.filter(|_| !self.waiting.is_empty()).map(|since| since + PACED_INTERVAL)
     }
 
     /// Takes the session whose turn it is.
     fn take(&mut self, now: Instant) -> Option<(SessionId, Reason)> {
-        if self.since.is_none_or(|since| since + PACED_INTERVAL <= now) {
-            (self.since, self.turns) = (Some(now), 0);
-        }
-        if self.turns == PACED_BATCH { None } else { self.waiting.pop_front() }
+        if self.window.has_room(PACED_BATCH, now) { self.waiting.pop_front() } else { None }
     }
 }
 
@@ -75,7 +95,7 @@ impl Machine {
     /// Gives the sessions that wait their turns, as far as the pace allows.
     pub(crate) fn take_turns(&mut self, now: Instant) {
         while let Some((id, reason)) = self.pace.take(now) {
-            self.pace.turns += usize::from(self.take_turn(id, reason, now));
+            self.pace.window.turns += usize::from(self.take_turn(id, reason, now));
         }
     }
 

@@ -16,7 +16,7 @@ use moorline_types::{Depths, IlvPair, Instant, L64, SessionId};
 use crate::advertisement::{Advertisement, Question};
 use crate::consts::{
     FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, MAX_FAILED_PAIRS, MAX_TRIED_PAIRS,
-    NONCE_AFTER_CHANGE, SILENT_TRIES,
+    NONCE_AFTER_CHANGE, SHOWN_LATELY, SILENT_TRIES,
 };
 use crate::event::MoveCause;
 use crate::machine::Machine;
@@ -24,6 +24,17 @@ use crate::session::{RemoteLocator, Session};
 
 /// Our locator and the correspondent's.
 pub(crate) type Locators = (L64, L64);
+
+/// A message of the correspondent that shows that a pair of locators works in its direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// A Locator Update with news.
+    News,
+    /// A Locator Update without news.
+    Question,
+    /// An Echo Request.
+    Echo,
+}
 
 /// The pairs of locators that have brought a session no answer; `None` as long as none has failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -174,22 +185,22 @@ impl Machine {
     /// Goes on after a Locator Update or question of the correspondent has come by a pair of locators. The pair works in that
     /// direction. If the pair in use is silent, a question shows whether this pair works in the other direction, too.
     /// So does a question about the pair in use, if the correspondent has moved to a pair that has failed, or sends news by
-    /// a pair that shares no locator with the one in use.
-    pub(crate) fn on_reached_by(
-        &mut self,
-        id: SessionId,
-        by: Locators,
-        is_news: bool,
-        now: Instant,
-    ) {
+    /// a pair that shares no locator with the one in use. A correspondent that asks by another pair has most likely found the
+    /// pair in use silent, and has to hear more than its acknowledgement, which may get lost.
+    pub(crate) fn on_reached_by(&mut self, id: SessionId, by: Locators, came: Came, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
         let is_wire = by == session.wire;
         let is_usable = is_wire || self.is_other_pair(session, pair, by, now);
-        let is_silent = session.is_silent();
+        let is_unheard = session.is_unheard();
         let is_elsewhere = session.failed.has(by) || session.is_apart(by);
-        let is_left =
-            is_news && (is_elsewhere || session.is_doubted()) && !session.is_answered(now);
+        let has_sign = session.without_sign(now).is_some_and(|time| time < SHOWN_LATELY);
+        let is_left = match came {
+            Came::News => (is_elsewhere || session.is_doubted()) && !session.is_answered(now),
+            // The question for a proof goes to a locator without one (decision 192).
+            Came::Question => !is_wire && !has_sign && session.is_proven(by.1),
+            Came::Echo => false,
+        };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         if is_wire {
             session.on_reached_by_wire(now);
@@ -203,7 +214,7 @@ impl Machine {
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(sent) = session.advertisement.as_mut() else { return };
         sent.on_reached_by(by, now);
-        if is_silent {
+        if is_unheard {
             self.schedule(id);
         }
     }
@@ -211,7 +222,7 @@ impl Machine {
     /// Has a Locator Update go by the pair by which the correspondent has just reached us, if the pair in use is
     /// silent. The pairs that have their turns keep them.
     pub(crate) fn ask_out_of_turn(&mut self, id: SessionId, now: Instant) {
-        let session = self.ilcc.get_mut(id).filter(|session| session.is_silent());
+        let session = self.ilcc.get_mut(id).filter(|session| session.is_unheard());
         let sent = session.and_then(|session| session.advertisement.as_mut());
         if let Some(by) = sent.and_then(|sent| sent.take_out_of_turn(now)) {
             self.send_advertisement_by(id, by, now);
@@ -304,6 +315,8 @@ impl Machine {
         let has_moved = self.send_by(id, by, now + NONCE_AFTER_CHANGE, cause);
         // The correspondent may still send by the pair that the session has left.
         self.advertise(id, now);
+        self.go_on_after_turn(id, is_silent, now);
+        self.schedule(id);
         has_moved
     }
 

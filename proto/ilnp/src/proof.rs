@@ -24,7 +24,7 @@ use crate::consts::{
     UNPROVEN_FACTOR,
 };
 use crate::machine::Machine;
-use crate::paths::Locators;
+use crate::paths::{Came, Locators};
 use crate::retry::Retry;
 use crate::session::Session;
 
@@ -258,7 +258,7 @@ impl Machine {
         self.send_of(id, pair, &echo.emit_reply(dst, src), None, now);
         self.on_shown(id, now);
         if self.has_locator(pair.local.l64) {
-            self.on_reached_by(id, (pair.local.l64, pair.remote.l64), false, now);
+            self.on_reached_by(id, (pair.local.l64, pair.remote.l64), Came::Echo, now);
         }
         Ok(())
     }

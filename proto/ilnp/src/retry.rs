@@ -48,6 +48,11 @@ impl Retry {
         Self { pause: fresh.pause, next: self.next.min(fresh.next), ..self }
     }
 
+    /// The timer that is due first of the two, which begin now.
+    pub(crate) fn or_sooner(self, other: Self) -> Self {
+        if other.next < self.next { other } else { self }
+    }
+
     /// Goes on with two pauses of `fresh`, a timer that begins now, or sooner.
     pub(crate) fn at_second(self, fresh: Self) -> Self {
         let pause = self.pause.min(fresh.pause * 2);

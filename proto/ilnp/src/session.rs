@@ -213,18 +213,22 @@ impl Session {
 
     /// Begins the repetition of a message that was just sent for the first time.
     pub(crate) fn retry(&self, now: Instant) -> Retry {
-        self.retry_after_least(MIN_RETRANSMISSION, now)
+        Self::retry_after(self.rtt.timeout(), MIN_RETRANSMISSION, now)
     }
 
     /// Begins for a Locator Update because nothing comes any more. The answer to a question may wait in a queue that has just
-    /// filled, and payload goes on until the question has gone unanswered.
+    /// filled, and payload goes on until the question has gone unanswered. The third try of a question is over after seven
+    /// pauses, so a pause has no margin for answers that are late.
     pub(crate) fn retry_of_update(&self, now: Instant) -> Retry {
-        let least = if self.owes_update { MIN_RETRANSMISSION } else { QUESTION_PAUSE };
-        self.retry_after_least(least, now)
+        if self.owes_update {
+            return self.retry(now);
+        }
+        let pause = self.rtt.known().map(|known| known + self.rtt.variation());
+        Self::retry_after(pause, QUESTION_PAUSE, now)
     }
 
-    fn retry_after_least(&self, least: Duration, now: Instant) -> Retry {
-        let bounded = self.rtt.timeout().map(|pause| pause.clamp(least, MAX_FIRST_RETRANSMISSION));
+    fn retry_after(pause: Option<Duration>, least: Duration, now: Instant) -> Retry {
+        let bounded = pause.map(|pause| pause.clamp(least, MAX_FIRST_RETRANSMISSION));
         Retry::after(bounded.unwrap_or(FIRST_RETRANSMISSION), now)
     }
 

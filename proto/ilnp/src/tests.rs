@@ -3,6 +3,7 @@
 mod advertise;
 mod again;
 mod crossed;
+mod drawn;
 mod duo;
 mod handshake;
 mod heard;

@@ -4,7 +4,7 @@ use moorline_datapath::ilnp::SILENCE;
 use moorline_index::Class;
 use moorline_types::{IlvPair, Instant, Nonce, SessionId};
 
-use crate::consts::NONCE_AFTER_AGREEMENT;
+use crate::consts::{HEARD_TURNS, NONCE_AFTER_AGREEMENT};
 use crate::event::{Cause, Classic, Event};
 use crate::known::is_let_be;
 use crate::machine::Machine;
@@ -82,6 +82,10 @@ impl Machine {
         }
         self.pace_update(id, now);
         self.note_in_use(id, now);
+        let session = self.ilcc.get_mut(id);
+        if let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) {
+            sent.question.unheard_turns = HEARD_TURNS;
+        }
     }
 
     /// A Locator Update that waits for its acknowledgement is repeated as if it were new: its pauses may have grown.

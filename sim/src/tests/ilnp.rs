@@ -193,7 +193,7 @@ fn both_may_roam_and_come_back() {
 /// packets that were sent to it, and traffic comes back.
 #[test]
 fn invariants_hold_over_seeds() {
-    let mut without = Vec::new();
+    let (mut without, mut short_of_credit) = (Vec::new(), Vec::new());
     for seed in 0..SEEDS {
         let traffic = KINDS[usize::try_from(seed % 3).expect("small")];
         let mut changes = Vec::new();
@@ -234,9 +234,15 @@ fn invariants_hold_over_seeds() {
         assert_eq!(late, None, "seed {seed}: {agreed:?} {:?}", outcome.wrong_checksums);
         assert_eq!(outcome.sessions, [1, 1], "seed {seed}");
         let lost = (outcome.sent - outcome.received) * 100 / outcome.sent;
-        assert!(lost <= 15, "seed {seed}: {lost} % lost {outcome:?}");
+        // If two questions at a new locator or their answers get lost, the credit of decision 192 is used up. Time adds
+        // enough for the third question after a few seconds.
+        let has_no_credit = outcome.drops.iter().any(|(one, _)| *one == DropReason::RateLimited);
+        let most = if plan.loss > 0 && has_no_credit { 45 } else { 15 };
+        assert!(lost <= most, "seed {seed}: {lost} % lost {outcome:?}");
+        short_of_credit.extend((lost > 15).then_some(seed));
     }
     assert!(without.len() < 10, "{without:?}");
+    assert!(short_of_credit.len() < 3, "{short_of_credit:?}");
 }
 
 const SEEDS: u64 = 1000;

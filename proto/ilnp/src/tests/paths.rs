@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::vec::Vec;
 
 use moorline_datapath::ilnp::{Report, SILENCE, USED_INTERVAL};
-use moorline_types::{Ilv, Instant, L64};
+use moorline_types::{Ilv, Instant, L64, Rtt};
 
 use super::again::again;
 use super::duo::{Duo, is_question};
@@ -540,7 +540,8 @@ fn asked_in_silence(net: &mut Net) -> Vec<(u64, (L64, L64))> {
     asked
 }
 
-/// A question by another pair is no retransmission, so it waits for one pause and not for the doubled one.
+/// A question by another pair is no retransmission, so it waits for one pause and not for the doubled one. Beside the turns,
+/// questions go by the pair whose locators the correspondent has used (decision 222).
 #[test]
 fn a_question_tries_the_pair_that_shares_no_locator_first_and_all_pairs_within_two_seconds() {
     let mut net = quiet_lately();
@@ -548,15 +549,32 @@ fn a_question_tries_the_pair_that_shares_no_locator_first_and_all_pairs_within_t
     let other = |host: usize, used| if used == second(host) { ilv(host).l64 } else { second(host) };
     let others = (other(0, local), other(1, remote));
     let used = (local, remote);
+    let known = (local, others.1);
     let expected = [
         (0, used),
         (200, used),
         (600, used),
         (1400, others),
+        (1600, known),
         (1600, (others.0, remote)),
-        (1800, (local, others.1)),
+        (1800, known),
+        (1800, known),
     ];
     assert_eq!(asked_in_silence(&mut net), expected);
+}
+
+/// One sample of a round trip of 160 ms. The retransmission timeout has a margin of twice that, so its pauses would add up to
+/// 3.4 s.
+#[test]
+fn three_questions_about_silence_take_seven_round_trips_without_a_margin_for_late_answers() {
+    let mut net = quiet_lately();
+    let (id, used) = (net.duo.entry(0).id, net.duo.entry(0).wire);
+    let session = net.duo.machines[0].ilcc.get_mut(id).unwrap();
+    session.rtt = Rtt::default();
+    session.rtt.observe(Duration::from_millis(160));
+    let asked = asked_in_silence(&mut net);
+    assert_eq!(asked[..3], [(0, used), (240, used), (720, used)]);
+    assert_eq!(asked[3].0, 1680);
 }
 
 /// The first of two locators of the first host fails, and the second host prefers its first locator.

@@ -68,6 +68,12 @@ impl Hostile {
         }
     }
 
+    /// Sends a Locator Update without news.
+    fn repeat(&mut self, from: L64) {
+        let (entry, from, to) = (self.duo.entry(0), ilv(0).at(from), ilv(1));
+        self.give(of_session(&entry, from, to, Some(self.number), &update_of(&[(ilv(0).l64.0, 0)])));
+    }
+
     fn name(&mut self, from: L64, named: &[(u64, u16)]) {
         self.number += 1;
         let (entry, from, to) = (self.duo.entry(0), ilv(0).at(from), ilv(1));
@@ -108,6 +114,13 @@ impl Hostile {
     /// The data plane reports that the session is in use.
     fn used(&mut self) {
         let report = Report::Used { session: self.duo.entry(1).id, at: self.duo.now };
+        self.duo.report(1, report);
+        self.note();
+    }
+
+    /// The data plane reports that payload leaves in vain.
+    fn silent(&mut self) {
+        let report = Report::Silent { session: self.duo.entry(1).id };
         self.duo.report(1, report);
         self.note();
     }
@@ -291,7 +304,13 @@ enum Act {
         token: u64,
         is_reply: bool,
     },
+    /// A Locator Update with the number of the last one.
+    Repeat {
+        from: u8,
+    },
     Used,
+    /// The data plane has heard nothing.
+    Silent,
     /// The second host gets or loses a locator.
     Roam {
         locators: u8,
@@ -311,7 +330,9 @@ fn act() -> impl Strategy<Value = Act> {
             token,
             is_reply
         }),
+        (0..36_u8).prop_map(|from| Act::Repeat { from }),
         Just(Act::Used),
+        Just(Act::Silent),
         (1..4_u8).prop_map(|locators| Act::Roam { locators }),
         (0..20_000_u64).prop_map(|millis| Act::Wait { millis }),
         (0..200_u64).prop_map(|millis| Act::Wait { millis }),
@@ -344,7 +365,9 @@ proptest! {
                 Act::Echo { from, token, is_reply } => {
                     hostile.echo(locator(from), token.to_be_bytes(), is_reply);
                 }
+                Act::Repeat { from } => hostile.repeat(locator(from)),
                 Act::Used => hostile.used(),
+                Act::Silent => hostile.silent(),
                 Act::Roam { locators } => {
                     let all: Vec<_> = (0..2).filter(|bit| locators >> bit & 1 == 1)
                         .map(|bit| ilv(1).l64.0 + (bit << 8)).collect();

@@ -91,6 +91,8 @@ pub(super) enum IlnpTraffic {
     Server,
     /// Datagrams between two sockets that are not connected.
     Unconnected,
+    /// Datagrams to a server that is not connected. It answers each of them, and sends nothing by itself.
+    Requests,
 }
 
 /// Packets of a host off the path that knows the locators and identifiers of a session, and no nonce.

@@ -115,7 +115,9 @@ impl<'a> World<'a> {
         let (protocol, kinds) = match self.plan.traffic {
             IlnpTraffic::Segments => (TCP, [Socket::Connected; 2]),
             IlnpTraffic::Datagrams => (UDP, [Socket::Connected; 2]),
-            IlnpTraffic::Server => (UDP, [Socket::Connected, Socket::Unconnected]),
+            IlnpTraffic::Server | IlnpTraffic::Requests => {
+                (UDP, [Socket::Connected, Socket::Unconnected])
+            }
             IlnpTraffic::Unconnected => (UDP, [Socket::Unconnected; 2]),
         };
         let pair = IlvPair::new(self.hosts[0].ilv(0), self.hosts[1].ilv(0));
@@ -158,7 +160,7 @@ impl<'a> World<'a> {
             What::Read(host, packet) => self.hosts[host].read_control(&packet, self.now),
             What::Send(host) => {
                 self.send(host);
-                if !self.is_closed {
+                if !self.is_closed && !self.only_answers(host) {
                     let factor = if self.hosts[host].pretends { FEW } else { 1 };
                     self.later(self.plan.interval * factor, What::Send(host));
                 }
@@ -336,7 +338,12 @@ impl<'a> World<'a> {
         socket.received += 1;
         socket.next = socket.next.max(number + 1);
         self.outcome.received += 1;
-        if let Some(last) = self.last_received[host].replace(self.now) {
+        let last = self.last_received[host].replace(self.now);
+        if host == 1 && (last.is_none() || self.only_answers(host)) {
+            // The other side answers from now on.
+            self.later(Duration::ZERO, What::Send(1));
+        }
+        if let Some(last) = last {
             let pause = self.now.since(last);
             if pause >= Duration::from_secs(1) {
                 self.outcome.last_pause_at = self.elapsed();
@@ -345,10 +352,11 @@ impl<'a> World<'a> {
                 let at = self.elapsed();
                 (self.outcome.longest_pause, self.outcome.longest_pause_at) = (pause, at);
             }
-        } else if host == 1 {
-            // The other side answers from now on.
-            self.later(Duration::ZERO, What::Send(1));
         }
+    }
+
+    fn only_answers(&self, host: usize) -> bool {
+        host == 1 && self.plan.traffic == IlnpTraffic::Requests
     }
 
     /// Sends a packet to each host in the name of the other, for each of their two locators.
