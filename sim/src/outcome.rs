@@ -21,6 +21,8 @@ pub struct Outcome {
     pub sessions: u32,
     /// Number of times that a host took an uplink away from new connections although the uplink had a carrier.
     pub given_up: u32,
+    /// Number of packets that a router has dropped because they were too big for a link.
+    pub too_big: u32,
     /// Broken rules: the program may be wrong, or the simulator's expectation.
     pub violations: Vec<Violation>,
     /// Events of the cores, in order.

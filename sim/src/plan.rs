@@ -192,6 +192,10 @@ pub struct Link {
     /// Longest time that a packet waits for those before it. A packet that would wait longer is dropped.
     #[serde(with = "as_text", skip_serializing_if = "is_default")]
     pub queue: Duration,
+    /// Octets of the largest packet; zero for no limit. A router drops a larger one, and tells its sender by a Packet Too
+    /// Big (RFC 4443 s3.2).
+    #[serde(skip_serializing_if = "is_default")]
+    pub mtu: u32,
     /// Probability that a packet is lost.
     #[serde(skip_serializing_if = "is_default")]
     pub loss: Chance,
@@ -407,6 +411,13 @@ pub enum What {
         uplink: Port,
         /// Probability that a packet is lost, in each direction.
         loss: Chance,
+    },
+    /// An uplink has another MTU from now on, in both directions: see [`Link::mtu`].
+    Mtu {
+        /// The uplink.
+        uplink: Port,
+        /// Octets of the largest packet; zero for no limit.
+        mtu: u32,
     },
     /// Cuts and failures of ISPs, links and addresses end. Prefixes stay as they are.
     // The variant has braces, because serde refuses no unknown key beside the name of a variant without them.

@@ -75,7 +75,8 @@ pub fn random_mixed_plan(seed: u64) -> Plan {
     plan
 }
 
-/// Makes a random plan with a host stack on some hosts, or on all of them. Nobody attacks, and nobody speaks ILNP.
+/// Makes a random plan with a host stack on some hosts, or on all of them. Links may be too small for some packets. Nobody attacks, and
+/// nobody speaks ILNP.
 #[must_use]
 pub fn random_stack_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, STACK_STREAM);
@@ -99,7 +100,27 @@ pub fn random_stack_plan(seed: u64) -> Plan {
         workload.kind = Kind::Stream { bytes: if is_paced { u64::MAX } else { bytes }, pace };
     }
     plan.workloads = workloads;
+    if rng.is(Chance::percent(40)) {
+        narrow_links(&mut rng, &mut plan);
+    }
     plan.delayed(STACKS_READY).without_what_stacks_lack()
+}
+
+/// Gives half of the links an MTU, and lets others get one later.
+fn narrow_links(rng: &mut Rng, plan: &mut Plan) {
+    let last = end_of(&plan.changes);
+    for link in plan.hosts.iter_mut().flat_map(|host| &mut host.uplinks) {
+        for link in [&mut link.out, &mut link.inbound] {
+            if rng.is(Chance::percent(50)) {
+                link.mtu = rng.pick(&MTUS).unwrap_or(0);
+            }
+        }
+    }
+    for _ in 0..1 + rng.index(4) {
+        let at = rng.duration(last + OVERLAP);
+        let what = What::Mtu { uplink: port(rng, &plan.hosts), mtu: rng.pick(&MTUS).unwrap_or(0) };
+        plan.changes.push(Change { at, what });
+    }
 }
 
 /// Makes a random plan with ILNP, without hosts that have ILNP by the RFCs alone.
@@ -377,3 +398,5 @@ const LONGEST: Duration = Duration::from_secs(3600);
 const STACKS_READY: Duration = Duration::from_secs(5);
 /// Longest time for which an uplink has an old and a new prefix.
 const OVERLAP: Duration = Duration::from_secs(30);
+/// MTUs of links: without a limit, behind PPPoE and behind tunnels, and the least one (RFC 8200 s5).
+const MTUS: [u32; 5] = [0, 1492, 1420, 1300, 1280];

@@ -2,9 +2,11 @@
 
 mod content;
 mod datagrams;
+mod ends;
 mod stream;
 mod tcp;
 
+use moorline_stack::stack::Carried;
 use moorline_types::{Instant, UlidPair};
 
 use crate::log::instant;
@@ -13,7 +15,8 @@ use datagrams::{Back, Datagrams};
 use stream::Stream;
 
 pub(crate) use content::Sum;
-pub(crate) use tcp::{End, Tcp};
+pub(crate) use ends::End;
+pub(crate) use tcp::Tcp;
 
 /// An end of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -69,6 +72,12 @@ pub(crate) trait Application: std::fmt::Debug {
     fn advance(&mut self, _side: Side, _now: Instant) -> Option<usize> {
         Some(0)
     }
+
+    /// Handles a Packet Too Big to `side`. Its quote has the addresses of the sockets.
+    fn handle_too_big(&mut self, _side: Side, _packet: &[u8], _now: Instant) {}
+
+    /// Takes how the packets of `side` leave a host with a daemon; `None` if with the addresses of the sockets.
+    fn follow_path(&mut self, _side: Side, _carried: Option<Carried>) {}
 
     fn handle_timeout(&mut self, now: Instant);
 

@@ -339,6 +339,8 @@ impl<'a> World<'a> {
             return;
         }
         workload.wake = None;
+        self.follow_paths(number);
+        let Some(workload) = self.workloads.get_mut(&number) else { return };
         if workload.application.poll_timeout().is_some_and(|at| at <= self.now) {
             workload.application.handle_timeout(self.now);
         }

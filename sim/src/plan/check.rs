@@ -63,6 +63,7 @@ impl Plan {
             | What::Filter { .. }
             | What::FilterEnd { .. }
             | What::Loss { .. }
+            | What::Mtu { .. }
             | What::Heal { .. }
             | What::IspDown { .. }
             | What::IspUp { .. }
@@ -83,6 +84,7 @@ impl Plan {
 
     fn has_place_of(&self, what: What) -> Result<(), String> {
         match what {
+            What::Mtu { uplink, mtu } => self.has_uplink(uplink).and_then(|()| check_mtu(mtu)),
             What::CutPath { uplink, to_uplink } => {
                 self.has_uplink(uplink).and_then(|()| self.has_uplink(to_uplink))
             }
@@ -167,8 +169,13 @@ fn check_host(host: &HostPlan) -> Result<(), String> {
         require((link.rate > 0) != link.queue.is_zero(), || {
             "`rate` and `queue` go together".into()
         })?;
+        check_mtu(link.mtu)?;
     }
     Ok(())
+}
+
+fn check_mtu(mtu: u32) -> Result<(), String> {
+    require(mtu == 0 || MTU.contains(&mtu), || "`mtu` is outside 1280 to 65535 octets".into())
 }
 
 fn check_pace(kind: Kind) -> Result<(), String> {
@@ -192,6 +199,8 @@ const SEND_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(100);
 /// Octets a second: from a modem's rate to ten times the rate of any host here.
 const RATE: RangeInclusive<u64> = 1000..=10_000_000_000;
+/// MTUs of links: no link of IPv6 has less (RFC 8200 s5).
+const MTU: RangeInclusive<u32> = 1280..=65_535;
 /// Largest delay: there and back takes roughly as long as the backoff from Initial Probe Timeout.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 /// Smallest time between packets of a workload or an attacker.

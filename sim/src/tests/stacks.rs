@@ -1,9 +1,12 @@
 //! Host stacks in a process with Shim6 beneath their own TCP, in random networks: against hosts with a daemon, and among themselves.
 
+use std::time::Duration;
+
 use moorline_contexts::EventKind;
 
-use crate::plan::Plan;
-use crate::{HostEvent, random_stack_plan, run, run_many, trace};
+use super::seconds;
+use crate::plan::{Change, Direction, Kind, Pace, Plan, Port, What, Workload};
+use crate::{HostEvent, Outcome, random_stack_plan, run, run_many, trace};
 
 #[test]
 fn no_rule_is_broken_where_hosts_are_host_stacks() {
@@ -23,7 +26,7 @@ fn no_rule_is_broken_where_hosts_are_host_stacks() {
 #[test]
 fn host_stacks_and_daemons_have_connections_that_move() {
     let mut whole = [0; 3];
-    let mut moved = 0;
+    let (mut moved, mut too_big) = (0, 0);
     run_many(
         0..SEEDS * 3,
         |seed| run(seed, &random_stack_plan(seed)),
@@ -33,14 +36,77 @@ fn host_stacks_and_daemons_have_connections_that_move() {
                 let stacks = stacks_of(&plan, [workload.from.host, workload.to.host]);
                 whole[stacks] += u32::from(outcome.intact == Some(true));
             }
-            let is_move = |told: &&HostEvent| matches!(told.event.kind, EventKind::Moved { .. });
             let of_stack = |told: &&HostEvent| plan.hosts[told.host].stack;
-            moved += outcome.events.iter().filter(is_move).filter(of_stack).count();
+            let events = || outcome.events.iter().filter(of_stack).map(|told| told.event.kind);
+            moved += events().filter(|kind| matches!(kind, EventKind::Moved { .. })).count();
+            too_big += outcome.too_big;
             true
         },
     );
     let [_, with_daemon, among_stacks] = whole;
     assert!(with_daemon > 0 && among_stacks > 0 && moved > 0, "{whole:?}, {moved} moves");
+    assert!(too_big > 0);
+}
+
+/// A link becomes too small amid a stream, and the stream moves to a path that is smaller yet, with a payload header.
+#[test]
+fn streams_get_through_links_that_are_too_small_for_their_packets() {
+    let pace = Pace { octets: 20_000, interval: Duration::from_millis(100) };
+    let kind = Kind::Stream { bytes: 4_000_000, pace: Some(pace) };
+    for stacks in [[true, true], [true, false], [false, true], [false, false]] {
+        for seed in seeds() {
+            let mut plan = pair(stacks, kind);
+            plan.hosts[0].uplinks[0].out.mtu = 1380;
+            plan.hosts[0].uplinks[1].out.mtu = 1280;
+            plan.changes = vec![
+                Change { at: seconds(12), what: What::Mtu { uplink: port(0, 0), mtu: 1300 } },
+                cut(16, 0),
+            ];
+            let outcome = sound(seed, &plan);
+            assert_eq!(outcome.workloads[0].intact, Some(true), "{stacks:?}, seed {seed}");
+            assert!(outcome.too_big >= 3, "{stacks:?}, seed {seed}: {}", outcome.too_big);
+            assert_eq!(moves_of(&outcome, 0), 1, "{stacks:?}, seed {seed}");
+        }
+    }
+}
+
+/// A pair of hosts, some of them host stacks, with traffic from the first to the second one.
+fn pair(stacks: [bool; 2], kind: Kind) -> Plan {
+    let mut plan = Plan::pair(seconds(3));
+    for (host, is_stack) in plan.hosts.iter_mut().zip(stacks) {
+        host.stack = is_stack;
+    }
+    let (from, to, start) = (port(0, 0), port(1, 0), seconds(6));
+    plan.workloads = vec![Workload { from, to, start, until: None, kind }];
+    (plan.duration, plan.is_full_length) = (seconds(60), !matches!(kind, Kind::Stream { .. }));
+    plan
+}
+
+fn sound(seed: u64, plan: &Plan) -> Outcome {
+    let outcome = run(seed, plan);
+    assert_eq!(outcome.violations, [], "seed {seed}\n{}\n{}", plan.to_toml(), trace(seed, plan));
+    outcome
+}
+
+fn cut(at: u64, host: usize) -> Change {
+    let what = What::Cut { uplink: port(host, 0), direction: Direction::Both };
+    Change { at: seconds(at), what }
+}
+
+const fn port(host: usize, uplink: usize) -> Port {
+    Port { host, uplink }
+}
+
+/// Number of times that contexts of a host have moved.
+fn moves_of(outcome: &Outcome, host: usize) -> usize {
+    let is_move =
+        |told: &&HostEvent| told.host == host && matches!(told.event.kind, EventKind::Moved { .. });
+    outcome.events.iter().filter(is_move).count()
+}
+
+fn seeds() -> std::ops::Range<u64> {
+    let first = super::first_seed();
+    first..first + 2
 }
 
 /// Number of host stacks among these hosts.

@@ -391,6 +391,7 @@ impl World<'_> {
         let now = self.now;
         let numbers: Vec<_> = self.workloads.keys().copied().collect();
         for number in numbers {
+            self.follow_paths(number);
             let Some(workload) = self.workloads.get_mut(&number) else { continue };
             for side in Side::BOTH {
                 if workload.host(side) == host && workload.ulids_of(side) == ulids {

@@ -186,16 +186,35 @@ impl World<'_> {
         let backoff = self.backoff(workload, deadline.filter(|_| !reverts), last);
         let overhears = self.plan.attack.is_some_and(|attack| attack.overhears);
         let is_at_mercy = views.iter().any(Option::is_some) && overhears;
+        let is_blind = self.may_vanish(workload, to, &views);
         Expectation {
             deadline: deadline
                 .map(|at| at + backoff)
-                .filter(|_| !self.is_headless(workload) && !is_at_mercy),
+                .filter(|_| !self.is_headless(workload) && !is_at_mercy && !is_blind),
             patience,
             is_cut: is_lost || !self.works(in_use),
             is_lost,
-            is_hopeless: deadline.is_none(),
+            is_hopeless: deadline.is_none() || is_blind,
             settled: self.now + one_way,
         }
+    }
+
+    /// Whether large packets may vanish on a pair that works otherwise: they do not fit into a link, and the errors about them do
+    /// not come back. No host looks for such paths (RFC 4821), so nothing is promised.
+    fn may_vanish(
+        &self,
+        workload: &Running,
+        to: Side,
+        views: &[Option<EstablishedView>; 2],
+    ) -> bool {
+        let kind = workload.plan.kind;
+        let mut ways = [to.other(), to].into_iter().zip(views);
+        ways.any(|(side, view)| {
+            let ulids = workload.ulids_of(side).as_locators();
+            let mut all = view.iter().flat_map(pairs).chain([ulids]);
+            sends_large(kind, side)
+                && all.any(|pair| self.network.is_black_hole(pair.local.0, pair.peer.0))
+        })
     }
 
     /// Time for which a refused effect of kernel or data plane on one of the hosts may delay traffic.
@@ -347,6 +366,14 @@ fn pairs(view: &EstablishedView) -> impl Iterator<Item = LocatorPair> + '_ {
         .flat_map(move |&local| peers().map(move |&peer| LocatorPair::new(local, peer)))
 }
 
+/// Whether this side sends packets for which a link may be too small.
+fn sends_large(kind: Kind, side: Side) -> bool {
+    match kind {
+        Kind::Stream { .. } => side == Side::From,
+        Kind::Requests { pace } | Kind::Datagrams { pace, .. } => pace.octets > FITS_EVERY_LINK,
+    }
+}
+
 fn u32_of(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
@@ -367,5 +394,7 @@ const RETRIED: Duration = Duration::from_secs(3);
 /// Router Solicitation after up to a second, and detection of duplicates after up to a second, for one second, of the link-local and
 /// then of the other addresses (RFC 4861 s10, RFC 4862 s5.4.2).
 const ADDRESSES_READY: Duration = Duration::from_secs(5);
+/// Octets of a datagram that fits into each link with all headers.
+const FITS_EVERY_LINK: usize = 1200;
 /// Number of datagrams lost in a row that chance explains.
 const IN_A_ROW: u32 = 12;
