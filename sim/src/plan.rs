@@ -92,8 +92,8 @@ pub struct HostPlan {
     /// Whether the host speaks ILNP by RFC 6740 to 6744 alone, to hosts with ILNP. The host is one without Moorline.
     #[serde(skip_serializing_if = "is_default")]
     pub plain_ilnp: bool,
-    /// Whether the host is a host stack in a process, with Shim6 beneath its own TCP, in place of a kernel with a daemon. Its
-    /// traffic is streams, and both ends of such a stream have the TCP of the host stack.
+    /// Whether the host is a host stack in a process, with Shim6 beneath its own TCP and UDP, in place of a kernel with a daemon. Both ends
+    /// of its traffic have the sockets of the host stack.
     #[serde(skip_serializing_if = "is_default")]
     pub stack: bool,
     /// Whether the host's traffic makes it ask for contexts. Otherwise it waits for its peers, like a server.

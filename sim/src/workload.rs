@@ -3,20 +3,24 @@
 mod content;
 mod datagrams;
 mod ends;
+mod numbered;
 mod stream;
 mod tcp;
+mod udp;
 
 use moorline_stack::stack::Carried;
 use moorline_types::{Instant, UlidPair};
 
 use crate::log::instant;
 use crate::plan::{Kind, Workload};
-use datagrams::{Back, Datagrams};
+use datagrams::Datagrams;
+use numbered::{Back, Numbered};
 use stream::Stream;
 
 pub(crate) use content::Sum;
 pub(crate) use ends::End;
 pub(crate) use tcp::Tcp;
+pub(crate) use udp::Udp;
 
 /// An end of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -111,12 +115,12 @@ impl Running {
     pub(crate) fn new(number: usize, plan: Workload, ulids: UlidPair, start: Instant) -> Self {
         let port = port_of(number);
         let times = [Some(start), plan.until.map(instant)];
-        let datagrams = |pace, back| Box::new(Datagrams::new(port, ulids, pace, back, times));
         let application: Box<dyn Application> = match plan.kind {
             Kind::Stream { bytes, pace } => Box::new(Stream::new(port, ulids, bytes, pace, times)),
-            Kind::Requests { pace } => datagrams(pace, Back::Answers),
-            Kind::Datagrams { pace, both_ways: true } => datagrams(pace, Back::TheSame),
-            Kind::Datagrams { pace, both_ways: false } => datagrams(pace, Back::Nothing),
+            Kind::Requests { pace } | Kind::Datagrams { pace, .. } => {
+                let numbered = Numbered::new(port, pace, Back::of(plan.kind), times);
+                Box::new(Datagrams::new(port, ulids, numbered))
+            }
         };
         Self::with(plan, ulids, application)
     }

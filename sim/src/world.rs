@@ -302,7 +302,7 @@ impl<'a> World<'a> {
     fn on_start(&mut self, number: usize) {
         let Some(&plan) = self.plan.workloads.get(number) else { return };
         if [plan.from, plan.to].iter().any(|port| self.is_stack(port.host)) {
-            return self.on_start_of_tcp(number, plan);
+            return self.on_start_of_sockets(number, plan);
         }
         self.starts_left -= 1;
         let newest = |port: Port| self.nodes.get(port.host)?.addresses.newest(port.uplink);

@@ -1,6 +1,6 @@
 //! A host stack in a process with Shim6 beneath it, and the routers of its ISPs on its links.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -22,12 +22,14 @@ use super::established;
 use crate::addresses::prefix_of;
 use crate::network::Network;
 use crate::plan::{HostPlan, Port};
+use crate::workload::End;
 
 /// The host, and for each of its uplinks a wire with the router of the ISP at the other end.
 pub(crate) struct StackHost {
     number: usize,
     /// The ends of its connections call it, too.
     host: Rc<RefCell<Host>>,
+    is_asleep: Rc<Cell<bool>>,
     links: Vec<Link>,
     outputs: VecDeque<Output>,
     /// The contexts of the data plane, as the last outputs have told them.
@@ -76,6 +78,7 @@ impl StackHost {
         Self {
             number,
             host: Rc::new(RefCell::new(host)),
+            is_asleep: Rc::default(),
             links: (0..uplinks).map(link).collect(),
             outputs: VecDeque::new(),
             told: BTreeMap::new(),
@@ -84,9 +87,14 @@ impl StackHost {
         }
     }
 
-    /// The host, for an end of a connection.
-    pub(crate) fn shared(&self) -> Rc<RefCell<Host>> {
-        Rc::clone(&self.host)
+    /// The sockets of the host, for an end of a workload.
+    pub(crate) fn end(&self) -> End {
+        End::Stack(Rc::clone(&self.host), Rc::clone(&self.is_asleep))
+    }
+
+    /// Takes the word that nothing runs on the host, or that it is awake.
+    pub(crate) fn set_asleep(&self, is_asleep: bool) {
+        self.is_asleep.set(is_asleep);
     }
 
     /// Takes the state of the links.

@@ -17,10 +17,7 @@ impl Plan {
             require(workload.from.host != workload.to.host, || {
                 "goes from a host to itself".into()
             })?;
-            require(self.has_sockets_for(workload), || {
-                "a host with `stack` has traffic of the kind `stream` only".into()
-            })?;
-            check_pace(workload.kind)
+            check_pace(workload.kind, self.longest_datagram(workload))
         })?;
         each("change", &self.changes, |change| self.is_possible(change.what))?;
         each("flap", &self.flaps, |flap| self.is_possible(flap.fault.begin()))?;
@@ -34,11 +31,11 @@ impl Plan {
         require(self.schedule().len() < MAX_CHANGES, too_many).map_err(whole)
     }
 
-    /// Whether the sockets of both hosts can have this traffic.
-    pub(crate) fn has_sockets_for(&self, workload: &Workload) -> bool {
-        let is_stream = matches!(workload.kind, Kind::Stream { .. });
+    /// Octets of the longest datagram of a workload. If one end is a host stack, both ends cut datagrams into fragments.
+    fn longest_datagram(&self, workload: &Workload) -> usize {
         let ends = [workload.from.host, workload.to.host].map(|host| self.hosts.get(host));
-        is_stream || !ends.iter().flatten().any(|host| host.stack)
+        let has_stack = ends.iter().flatten().any(|host| host.stack);
+        if has_stack { MAX_FRAGMENTED } else { MAX_DATAGRAM }
     }
 
     /// Whether a change can happen to its host. A host stack has no daemon, has its addresses and routes from its routers, and does not
@@ -178,10 +175,10 @@ fn check_mtu(mtu: u32) -> Result<(), String> {
     require(mtu == 0 || MTU.contains(&mtu), || "`mtu` is outside 1280 to 65535 octets".into())
 }
 
-fn check_pace(kind: Kind) -> Result<(), String> {
+fn check_pace(kind: Kind, longest: usize) -> Result<(), String> {
     let Some(Pace { octets, interval }) = kind.pace() else { return Ok(()) };
     require(interval >= LEAST_INTERVAL, || format!("`interval` is below {LEAST_INTERVAL:?}"))?;
-    let most = if matches!(kind, Kind::Stream { .. }) { usize::MAX } else { MAX_DATAGRAM };
+    let most = if matches!(kind, Kind::Stream { .. }) { usize::MAX } else { longest };
     within(octets, 1..=most, "`octets`")
 }
 
@@ -207,3 +204,5 @@ const MAX_DELAY: Duration = Duration::from_secs(10);
 const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 /// Largest payload: all headers have room within 1500 octets.
 const MAX_DATAGRAM: usize = 1400;
+/// Largest payload of datagrams in fragments: a UDP packet has room for a little more.
+const MAX_FRAGMENTED: usize = 65_000;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use moorline_contexts::EventKind;
 
 use super::seconds;
-use crate::plan::{Change, Direction, Kind, Pace, Plan, Port, What, Workload};
+use crate::plan::{Chance, Change, Direction, Kind, Pace, Plan, Port, What, Workload};
 use crate::{HostEvent, Outcome, random_stack_plan, run, run_many, trace};
 
 #[test]
@@ -22,10 +22,10 @@ fn no_rule_is_broken_where_hosts_are_host_stacks() {
     assert!(total.recovered > 0 && total.seeds == SEEDS, "{total:?}");
 }
 
-/// Streams arrive whole between host stacks and from and to hosts with a daemon, by contexts that have moved.
+/// Streams and datagrams arrive between host stacks and from and to hosts with a daemon, by contexts that have moved.
 #[test]
 fn host_stacks_and_daemons_have_connections_that_move() {
-    let mut whole = [0; 3];
+    let (mut whole, mut fragments) = ([0; 3], [0; 3]);
     let (mut moved, mut too_big) = (0, 0);
     run_many(
         0..SEEDS * 3,
@@ -35,6 +35,8 @@ fn host_stacks_and_daemons_have_connections_that_move() {
             for (workload, outcome) in plan.workloads.iter().zip(&outcome.workloads) {
                 let stacks = stacks_of(&plan, [workload.from.host, workload.to.host]);
                 whole[stacks] += u32::from(outcome.intact == Some(true));
+                let is_cut = is_in_fragments(workload.kind) && outcome.octets[0] > 0;
+                fragments[stacks] += u32::from(is_cut);
             }
             let of_stack = |told: &&HostEvent| plan.hosts[told.host].stack;
             let events = || outcome.events.iter().filter(of_stack).map(|told| told.event.kind);
@@ -45,7 +47,8 @@ fn host_stacks_and_daemons_have_connections_that_move() {
     );
     let [_, with_daemon, among_stacks] = whole;
     assert!(with_daemon > 0 && among_stacks > 0 && moved > 0, "{whole:?}, {moved} moves");
-    assert!(too_big > 0);
+    let [_, with_daemon, among_stacks] = fragments;
+    assert!(with_daemon > 0 && among_stacks > 0 && too_big > 0, "{fragments:?}, {too_big}");
 }
 
 /// A link becomes too small amid a stream, and the stream moves to a path that is smaller yet, with a payload header.
@@ -66,6 +69,39 @@ fn streams_get_through_links_that_are_too_small_for_their_packets() {
             assert_eq!(outcome.workloads[0].intact, Some(true), "{stacks:?}, seed {seed}");
             assert!(outcome.too_big >= 3, "{stacks:?}, seed {seed}: {}", outcome.too_big);
             assert_eq!(moves_of(&outcome, 0), 1, "{stacks:?}, seed {seed}");
+        }
+    }
+}
+
+/// Datagrams of several fragments, on links that lose, repeat and reorder packets, through a change of the MTU and a move.
+#[test]
+fn datagrams_arrive_in_fragments_as_they_were_sent() {
+    let pace = Pace { octets: 5000, interval: Duration::from_millis(100) };
+    let kinds = [
+        Kind::Requests { pace },
+        Kind::Datagrams { pace, both_ways: true },
+        Kind::Datagrams { pace, both_ways: false },
+    ];
+    for (seed, kind) in seeds().flat_map(|seed| kinds.map(|kind| (seed, kind))) {
+        for stacks in [[true, true], [true, false], [false, true]] {
+            let mut plan = pair(stacks, kind);
+            for uplink in plan.hosts.iter_mut().flat_map(|host| &mut host.uplinks) {
+                for link in [&mut uplink.out, &mut uplink.inbound] {
+                    (link.loss, link.duplication) = (Chance(5_000), Chance(10_000));
+                    (link.reordering, link.jitter) = (Chance(10_000), Duration::from_millis(5));
+                }
+            }
+            plan.changes = vec![
+                Change { at: seconds(12), what: What::Mtu { uplink: port(0, 0), mtu: 1300 } },
+                Change { at: seconds(13), what: What::Mtu { uplink: port(0, 1), mtu: 1280 } },
+                cut(16, 0),
+            ];
+            let outcome = sound(seed, &plan);
+            let [there, back] = outcome.workloads[0].octets;
+            assert!(there > 1_000_000, "{kind:?}, {stacks:?}, seed {seed}: {there}");
+            let comes_back = !matches!(kind, Kind::Datagrams { both_ways: false, .. });
+            assert!(!comes_back || back > 1_000_000, "{kind:?}, {stacks:?}, seed {seed}: {back}");
+            assert!(outcome.too_big >= 2, "{kind:?}, {stacks:?}, seed {seed}");
         }
     }
 }
@@ -102,6 +138,13 @@ fn moves_of(outcome: &Outcome, host: usize) -> usize {
     let is_move =
         |told: &&HostEvent| told.host == host && matches!(told.event.kind, EventKind::Moved { .. });
     outcome.events.iter().filter(is_move).count()
+}
+
+fn is_in_fragments(kind: Kind) -> bool {
+    match kind {
+        Kind::Stream { .. } => false,
+        Kind::Requests { pace } | Kind::Datagrams { pace, .. } => pace.octets > 1500,
+    }
 }
 
 fn seeds() -> std::ops::Range<u64> {

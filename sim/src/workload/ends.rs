@@ -1,6 +1,6 @@
 //! The sockets at the ends of a workload with a host stack.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -15,12 +15,12 @@ use moorline_stack::stack::{Carried, Config, Stack, WireConfig, WireId};
 use moorline_types::{Instant, Locator, Prefix, UlidPair};
 
 use super::Side;
-use crate::packet;
+use crate::packet::{self, ICMPV6};
 
 /// The sockets at an end of a connection.
 pub(crate) enum End {
-    /// Those of a host stack.
-    Stack(Rc<RefCell<Host>>),
+    /// Those of a host stack, and whether it sleeps.
+    Stack(Rc<RefCell<Host>>, Rc<Cell<bool>>),
     /// Those of a kernel: its packets go through the data planes of the simulated host.
     Kernel(Box<Kernel>),
 }
@@ -42,9 +42,14 @@ impl End {
     /// Calls the sockets.
     pub(super) fn with<T>(&mut self, now: Instant, call: impl FnOnce(&mut Stack) -> T) -> T {
         match self {
-            Self::Stack(host) => host.borrow_mut().with_stack(now, call),
+            Self::Stack(host, _) => host.borrow_mut().with_stack(now, call),
             Self::Kernel(kernel) => call(&mut kernel.stack),
         }
+    }
+
+    /// Whether nothing runs on the host. What a kernel sends meanwhile is lost.
+    pub(super) fn is_asleep(&self) -> bool {
+        matches!(self, Self::Stack(_, is_asleep) if is_asleep.get())
     }
 
     /// Takes a packet that the data planes give to a kernel. A host stack takes its packets from its links.
@@ -82,7 +87,7 @@ impl End {
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match self {
             Self::Kernel(kernel) => kernel.stack.poll_timeout(),
-            Self::Stack(_) => None,
+            Self::Stack(..) => None,
         }
     }
 
@@ -90,7 +95,7 @@ impl End {
     pub(super) fn poll_packet(ends: &mut [Self; 2]) -> Option<(Side, Vec<u8>)> {
         Side::BOTH.into_iter().zip(ends).find_map(|(side, end)| match end {
             Self::Kernel(kernel) => Some((side, kernel.poll_packet()?)),
-            Self::Stack(_) => None,
+            Self::Stack(..) => None,
         })
     }
 }
@@ -133,12 +138,14 @@ impl Kernel {
         }
     }
 
-    /// The next packet of a socket. What the kernel says on its link goes nowhere.
+    /// The next packet of a socket. What the kernel says on its link goes nowhere, and neither do its errors: it has one socket, and
+    /// gets the fragments for others, too.
     fn poll_packet(&mut self) -> Option<Vec<u8>> {
         while self.stack.poll_frame().is_some() || self.stack.poll_event().is_some() {}
         let own = Locator(self.address);
-        let is_of_socket =
-            |packet: &Vec<u8>| packet::header(packet).is_some_and(|(pair, _)| pair.local == own);
+        let is_of_socket = |packet: &Vec<u8>| {
+            packet::header(packet).is_some_and(|(pair, next)| pair.local == own && next != ICMPV6)
+        };
         while let Some(packet) = self.stack.poll_outbound() {
             self.packets.extend(Some(packet.to_vec()).filter(is_of_socket));
         }
@@ -149,7 +156,7 @@ impl Kernel {
 impl fmt::Debug for End {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(match self {
-            Self::Stack(_) => "Stack",
+            Self::Stack(..) => "Stack",
             Self::Kernel(_) => "Kernel",
         })
     }

@@ -54,6 +54,7 @@ impl World<'_> {
     pub(super) fn on_sleep(&mut self, host: usize, is_suspended: bool) {
         let Some(node) = self.nodes.get_mut(host) else { return };
         node.is_suspended = is_suspended;
+        node.stack.iter().for_each(|stack| stack.set_asleep(is_suspended));
         if !is_suspended {
             node.tell_local(&self.network, self.now);
             self.settle(host);

@@ -312,7 +312,9 @@ impl World<'_> {
         let one_way = self.network.longest_delay();
         match (kind, self.network.is_lossy()) {
             (Kind::Requests { pace } | Kind::Datagrams { pace, .. }, is_lossy) => {
-                pace.interval * if is_lossy { IN_A_ROW } else { 2 } + one_way * 4
+                let fragments = u32_of(pace.octets.div_ceil(FITS_EVERY_LINK));
+                let lost = if is_lossy { IN_A_ROW * fragments } else { 2 * fragments.min(2) };
+                pace.interval * lost + one_way * 4
             }
             // Retransmissions come after 0.2 s, and then after twice as long each time.
             (Kind::Stream { .. }, false) => gap(kind) + one_way * 8 + Duration::from_secs(3),
@@ -396,5 +398,6 @@ const RETRIED: Duration = Duration::from_secs(3);
 const ADDRESSES_READY: Duration = Duration::from_secs(5);
 /// Octets of a datagram that fits into each link with all headers.
 const FITS_EVERY_LINK: usize = 1200;
-/// Number of datagrams lost in a row that chance explains.
+/// Number of datagrams lost in a row that chance explains, for each fragment of a datagram. Two datagrams are lost where both sides learn
+/// the MTU of a path.
 const IN_A_ROW: u32 = 12;

@@ -19,7 +19,7 @@ use crate::network::ifindex_of;
 use crate::node::{Core, HostSockets, Node};
 use crate::outcome::{Pause, Rule};
 use crate::packet::{self, ICMPV6, TCP, UDP};
-use crate::plan::{Port, host_name};
+use crate::plan::{Kind, Port, host_name};
 use crate::workload::{Running, Side, number_of};
 
 impl World<'_> {
@@ -192,8 +192,17 @@ impl World<'_> {
         if is_same && !packet::is_checksum_right(octets) {
             return;
         }
-        let Some((locators, _)) = packet::header(octets) else { return };
+        let Some((locators, next_header)) = packet::header(octets) else { return };
         let ulids = packet::receiver_pair(locators);
+        if next_header == FRAGMENT {
+            // The kernel of each socket puts fragments together for itself.
+            for (number, side) in self.ends_between(host, ulids) {
+                if !matches!(self.workloads[&number].plan.kind, Kind::Stream { .. }) {
+                    self.deliver_to_end(number, side, octets);
+                }
+            }
+            return;
+        }
         let Some(number) = self.workload_of(octets) else { return };
         let Some(workload) = self.workloads.get(&number) else { return };
         let side = Side::BOTH.into_iter().find(|&side| workload.ulids_of(side) == ulids);

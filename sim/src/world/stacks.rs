@@ -1,9 +1,9 @@
-//! Hosts that are a host stack in a process: their packets, and the connections of their TCP.
+//! Hosts that are a host stack in a process: their packets, and their sockets.
 
 use std::rc::Rc;
 use std::time::Duration;
 
-use moorline_types::LocatorPair;
+use moorline_types::{Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
 
 use super::{Occurrence, Parcel, World};
@@ -12,7 +12,7 @@ use crate::node::Output;
 use crate::outcome::Rule;
 use crate::packet;
 use crate::plan::{Kind, Port, Workload, host_name};
-use crate::workload::{End, Running, Side, Tcp, port_of};
+use crate::workload::{Application, End, Running, Side, Tcp, Udp, port_of};
 
 impl World<'_> {
     pub(super) fn is_stack(&self, host: usize) -> bool {
@@ -112,6 +112,7 @@ impl World<'_> {
                 let new = workload.application.advance(side, now);
                 self.check(new.is_some(), Rule::StreamIntact, || format!("workload {number}"));
                 if let Some(new @ 1..) = new {
+                    self.note_packet(number, side);
                     self.on_delivery(number, side, new);
                 }
                 self.drain_workload(number);
@@ -119,24 +120,39 @@ impl World<'_> {
         }
     }
 
-    /// Opens a connection once the hosts have their addresses.
-    pub(super) fn on_start_of_tcp(&mut self, number: usize, plan: Workload) {
+    /// Opens the sockets of a workload once the hosts have their addresses.
+    pub(super) fn on_start_of_sockets(&mut self, number: usize, plan: Workload) {
         let newest = |port: Port| self.nodes.get(port.host)?.newest(port.uplink);
         let (Some(from), Some(to)) = (newest(plan.from), newest(plan.to)) else {
             return self.start_later(number, plan);
         };
-        let ends = [(plan.from, from), (plan.to, to)].map(|(port, address)| {
-            match self.nodes.get(port.host).and_then(|node| node.stack.as_ref()) {
-                Some(stack) => End::Stack(stack.shared()),
-                None => End::kernel(address, self.rng.seed(), self.now),
+        let ends =
+            [(plan.from, from), (plan.to, to)].map(|(port, address)| self.end_at(port, address));
+        let (port, until) = (port_of(number), plan.until.map(instant));
+        let opened: Option<(Box<dyn Application>, UlidPair)> = match plan.kind {
+            Kind::Stream { bytes, pace } => {
+                let opened = Tcp::open(port, ends, to, (bytes, pace), until, self.now);
+                opened.map(|(tcp, ulids)| (Box::new(tcp) as _, ulids))
             }
-        });
-        let Kind::Stream { bytes, pace } = plan.kind else { return };
-        let until = plan.until.map(instant);
-        let opened = Tcp::open(port_of(number), ends, to, (bytes, pace), until, self.now);
-        let Some((tcp, ulids)) = opened else { return self.start_later(number, plan) };
+            Kind::Requests { pace } | Kind::Datagrams { pace, .. } => {
+                let ulids = UlidPair::new(from.as_ulid(), to.as_ulid());
+                let udp = Udp::open(port, ends, ulids, (plan.kind, pace), until, self.now);
+                udp.map(|udp| (Box::new(udp) as _, ulids))
+            }
+        };
+        let Some((application, ulids)) = opened else {
+            return self.start_later(number, plan);
+        };
         self.starts_left -= 1;
-        self.begin(number, Running::with(plan, ulids, Box::new(tcp)));
+        self.begin(number, Running::with(plan, ulids, application));
+    }
+
+    /// The sockets of a host for an end of a workload. Those of a kernel have this address.
+    fn end_at(&mut self, port: Port, address: Locator) -> End {
+        match self.nodes.get(port.host).and_then(|node| node.stack.as_ref()) {
+            Some(stack) => stack.end(),
+            None => End::kernel(address, self.rng.seed(), self.now),
+        }
     }
 
     /// Looks again soon whether a host has its addresses, unless it has had time enough.
@@ -166,5 +182,5 @@ fn control_message(octets: &[u8]) -> Option<(LocatorPair, &[u8])> {
 
 /// Time between two looks whether a host has its addresses.
 const START_LOOK: Duration = Duration::from_millis(500);
-/// Time after which a connection is not opened any more.
+/// Time after which the sockets of a workload are not opened any more.
 const LONGEST_START: Duration = Duration::from_secs(60);
