@@ -141,6 +141,15 @@ impl Node {
         }
     }
 
+    /// Looks at the contexts of the host. `None` if it has none, or its core is dead.
+    pub(crate) fn with_contexts<T>(&self, look: impl FnOnce(&Contexts) -> T) -> Option<T> {
+        match (&self.core, &self.stack) {
+            (Some(core), _) => (!core.is_dead()).then(|| look(core.host.shim6())),
+            (None, Some(stack)) => Some(stack.with_contexts(look)),
+            (None, None) => None,
+        }
+    }
+
     /// The established context between these addresses, if there is one.
     pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
         match (&self.core, &self.stack) {

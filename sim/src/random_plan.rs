@@ -75,7 +75,8 @@ pub fn random_mixed_plan(seed: u64) -> Plan {
     plan
 }
 
-/// Makes a random plan with a host stack on some hosts, or on all of them. Links may be too small for some packets. Nobody attacks, and nobody speaks ILNP.
+/// Makes a random plan with a host stack on some hosts, or on all of them. Links may be too small for some packets, and host stacks may
+/// restart. Nobody attacks, and nobody speaks ILNP.
 #[must_use]
 pub fn random_stack_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, STACK_STREAM);
@@ -96,6 +97,10 @@ pub fn random_stack_plan(seed: u64) -> Plan {
     }
     if rng.is(Chance::percent(40)) {
         narrow_links(&mut rng, &mut plan);
+    }
+    if rng.is(Chance::percent(25)) {
+        let at = rng.between(Duration::from_secs(5), end_of(&plan.changes) + OVERLAP);
+        plan.changes.push(Change { at, what: What::Reboot { host: first } });
     }
     plan.delayed(STACKS_READY).without_what_stacks_lack()
 }

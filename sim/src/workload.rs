@@ -83,6 +83,22 @@ pub(crate) trait Application: std::fmt::Debug {
     /// Takes how the packets of `side` leave a host with a daemon; `None` if with the addresses of the sockets.
     fn follow_path(&mut self, _side: Side, _carried: Option<Carried>) {}
 
+    /// Takes the word that the host stack of `side` has restarted, without its sockets. Returns whether the application goes on, and opens
+    /// its socket again: see [`Self::reopen`]. A connection of TCP does not.
+    fn handle_reboot(&mut self, _side: Side, _now: Instant) -> bool {
+        false
+    }
+
+    /// Opens the socket of `side` at a host that has restarted. Returns whether there is one.
+    fn reopen(&mut self, _side: Side, _end: End, _now: Instant) -> bool {
+        false
+    }
+
+    /// Whether both sides have their sockets. A host that has restarted may lack the address of its socket.
+    fn has_sockets(&self) -> bool {
+        true
+    }
+
     fn handle_timeout(&mut self, now: Instant);
 
     fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)>;

@@ -8,12 +8,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use moorline_cga::{LocalProof, Sec};
-use moorline_contexts::{EstablishedView, Event};
+use moorline_contexts::{Contexts, EstablishedView, Event};
 use moorline_datapath::shim6::{ContextEntry, TriggerPolicy, Update};
 use moorline_host::model::{contested, difference};
 use moorline_ip::{Mac, PacketBuf};
 use moorline_protected::world::Router;
-use moorline_protected::{Config, Host, News};
+use moorline_protected::{Config, Host, News, Saved};
 use moorline_stack::address;
 use moorline_stack::stack::{Event as StackEvent, WireConfig, WireId};
 use moorline_types::{ContextId, DropReason, Instant, Locator, Prefix, UlidPair};
@@ -27,14 +27,19 @@ use crate::workload::End;
 /// The host, and for each of its uplinks a wire with the router of the ISP at the other end.
 pub(crate) struct StackHost {
     number: usize,
+    plan: HostPlan,
     /// The ends of its connections call it, too.
     host: Rc<RefCell<Host>>,
     is_asleep: Rc<Cell<bool>>,
+    /// The addresses that the host has saved.
+    saved: Saved,
     links: Vec<Link>,
     outputs: VecDeque<Output>,
     /// The contexts of the data plane, as the last outputs have told them.
     told: BTreeMap<ContextId, ContextEntry>,
     advertises_at: Instant,
+    /// Number of times in a row that timers have asked for the present moment.
+    asked: usize,
     /// Time of the next look at timers, as the queue has it.
     pub(crate) wake: Option<Instant>,
 }
@@ -61,13 +66,7 @@ pub(crate) enum Output {
 
 impl StackHost {
     pub(super) fn new(number: usize, plan: &HostPlan, seed: [u8; 32], now: Instant) -> Self {
-        let mut host = Host::new(config(plan), seed, now);
-        let uplinks = plan.uplinks.len();
-        for uplink in 0..uplinks {
-            let mac = Mac([2, 0, 0, 1, octet(number), octet(uplink)]);
-            let addressing = address::Config::new(mac);
-            host.add_wire(WireConfig { mtu: MTU, addressing, ip4: None }, now);
-        }
+        let host = new_host(number, plan, Saved::default(), seed, now);
         let link = |uplink| {
             let mut address = [0; 16];
             address[..8].copy_from_slice(&prefix_of(number, uplink, 0));
@@ -77,14 +76,32 @@ impl StackHost {
         };
         Self {
             number,
+            plan: plan.clone(),
             host: Rc::new(RefCell::new(host)),
             is_asleep: Rc::default(),
-            links: (0..uplinks).map(link).collect(),
+            saved: Saved::default(),
+            links: (0..plan.uplinks.len()).map(link).collect(),
             outputs: VecDeque::new(),
             told: BTreeMap::new(),
             advertises_at: now + FIRST_ADVERTISEMENT,
+            asked: 0,
             wake: None,
         }
+    }
+
+    /// Begins anew with the saved addresses, and nothing else. The ends of connections keep the host before.
+    pub(crate) fn reboot(&mut self, seed: [u8; 32], now: Instant) {
+        let mut host = new_host(self.number, &self.plan, self.saved.clone(), seed, now);
+        for (uplink, link) in self.links.iter_mut().enumerate() {
+            link.addresses.clear();
+            if !link.has_carrier {
+                host.handle_link(wire_of(uplink), false, now);
+            }
+        }
+        self.host = Rc::new(RefCell::new(host));
+        self.outputs.clear();
+        self.told.clear();
+        self.wake = None;
     }
 
     /// The sockets of the host, for an end of a workload.
@@ -133,6 +150,12 @@ impl StackHost {
         host.map_or(self.advertises_at, |at| at.min(self.advertises_at))
     }
 
+    /// Number of times in a row that timers, which have just been served, have asked for the present moment.
+    pub(crate) fn asked_again(&mut self, now: Instant) -> usize {
+        self.asked = if self.poll_timeout() > now { 0 } else { self.asked + 1 };
+        self.asked
+    }
+
     /// What the host does next.
     pub(crate) fn poll_output(&mut self, now: Instant) -> Option<Output> {
         if self.outputs.is_empty() {
@@ -151,6 +174,10 @@ impl StackHost {
         let mut host = self.host.borrow_mut();
         let mut is_any = true;
         while std::mem::take(&mut is_any) {
+            while let Some(saved) = host.poll_save() {
+                self.saved = saved;
+                host.handle_saved(now);
+            }
             while let Some((wire, frame)) = host.poll_frame() {
                 let link = self.links.get_mut(wire.0 as usize);
                 if let Some(link) = link.filter(|link| link.has_carrier) {
@@ -210,6 +237,11 @@ impl StackHost {
             .or_else(|| difference(protocols, planes.shim6.contexts(), sessions, now))
     }
 
+    /// Looks at the contexts of the host.
+    pub(crate) fn with_contexts<T>(&self, look: impl FnOnce(&Contexts) -> T) -> T {
+        look(self.host.borrow().protocols().shim6())
+    }
+
     pub(super) fn proof(&self) -> LocalProof {
         self.host.borrow().protocols().proof().clone()
     }
@@ -234,6 +266,16 @@ impl fmt::Debug for StackHost {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("StackHost").field("number", &self.number).finish_non_exhaustive()
     }
+}
+
+fn new_host(number: usize, plan: &HostPlan, saved: Saved, seed: [u8; 32], now: Instant) -> Host {
+    let mut host = Host::with_saved(config(plan), saved, seed, now);
+    for uplink in 0..plan.uplinks.len() {
+        let mac = Mac([2, 0, 0, 1, octet(number), octet(uplink)]);
+        let addressing = address::Config::new(mac);
+        host.add_wire(WireConfig { mtu: MTU, addressing, ip4: None }, now);
+    }
+    host
 }
 
 fn config(plan: &HostPlan) -> Config {

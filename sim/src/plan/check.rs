@@ -49,10 +49,7 @@ impl Plan {
             | What::PrefixAdded { uplink }
             | What::Misled { uplink }
             | What::PrefixWithdrawn { uplink } => uplink.host,
-            What::Kill { host }
-            | What::Restart { host }
-            | What::Reboot { host }
-            | What::CutProtected { host } => host,
+            What::Kill { host } | What::Restart { host } => host,
             What::Cut { .. }
             | What::CutPath { .. }
             | What::CarrierDown { .. }
@@ -65,8 +62,10 @@ impl Plan {
             | What::IspDown { .. }
             | What::IspUp { .. }
             | What::CutTransit { .. }
+            | What::Reboot { .. }
             | What::Suspend { .. }
             | What::Resume { .. }
+            | What::CutProtected { .. }
             | What::HealAll {} => return true,
         };
         !self.hosts.get(host).is_some_and(|host| host.stack)

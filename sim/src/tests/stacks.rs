@@ -22,11 +22,11 @@ fn no_rule_is_broken_where_hosts_are_host_stacks() {
     assert!(total.recovered > 0 && total.seeds == SEEDS, "{total:?}");
 }
 
-/// Streams and datagrams arrive between host stacks and from and to hosts with a daemon, by contexts that have moved.
+/// Streams and datagrams arrive between host stacks and from and to hosts with a daemon, by contexts that have moved, and after a restart.
 #[test]
 fn host_stacks_and_daemons_have_connections_that_move() {
     let (mut whole, mut fragments) = ([0; 3], [0; 3]);
-    let (mut moved, mut too_big) = (0, 0);
+    let (mut moved, mut too_big, mut renewed) = (0, 0, 0);
     run_many(
         0..SEEDS * 3,
         |seed| run(seed, &random_stack_plan(seed)),
@@ -41,6 +41,7 @@ fn host_stacks_and_daemons_have_connections_that_move() {
             let of_stack = |told: &&HostEvent| plan.hosts[told.host].stack;
             let events = || outcome.events.iter().filter(of_stack).map(|told| told.event.kind);
             moved += events().filter(|kind| matches!(kind, EventKind::Moved { .. })).count();
+            renewed += events().filter(|kind| matches!(kind, EventKind::Renewed)).count();
             too_big += outcome.too_big;
             true
         },
@@ -49,6 +50,7 @@ fn host_stacks_and_daemons_have_connections_that_move() {
     assert!(with_daemon > 0 && among_stacks > 0 && moved > 0, "{whole:?}, {moved} moves");
     let [_, with_daemon, among_stacks] = fragments;
     assert!(with_daemon > 0 && among_stacks > 0 && too_big > 0, "{fragments:?}, {too_big}");
+    assert!(renewed > 0, "no context came back after a restart");
 }
 
 /// A link becomes too small amid a stream, and the stream moves to a path that is smaller yet, with a payload header.
@@ -106,6 +108,46 @@ fn datagrams_arrive_in_fragments_as_they_were_sent() {
     }
 }
 
+/// A host stack restarts while its traffic takes another path. It has the addresses of before, and nothing else.
+#[test]
+fn a_host_stack_that_restarts_gets_its_context_again_and_has_new_streams() {
+    let pace = Pace { octets: 3000, interval: Duration::from_millis(100) };
+    let kinds = [
+        Kind::Stream { bytes: 700_000, pace: Some(pace) },
+        Kind::Datagrams { pace, both_ways: true },
+        Kind::Requests { pace },
+    ];
+    for (seed, kind) in seeds().flat_map(|seed| kinds.map(|kind| (seed, kind))) {
+        for (stacks, host) in
+            [([true, true], 0), ([true, true], 1), ([true, false], 0), ([false, true], 1)]
+        {
+            let mut plan = pair(stacks, kind);
+            plan.changes = vec![
+                cut(14, 0),
+                Change { at: seconds(24), what: What::HealAll {} },
+                Change { at: seconds(25), what: What::Reboot { host } },
+            ];
+            let outcome = sound(seed, &plan);
+            let case = format!("{kind:?}, {stacks:?}, {host} restarts, seed {seed}");
+            let is_again = |told: &&HostEvent| {
+                let established = matches!(told.event.kind, EventKind::Established { .. });
+                told.host == host && established
+            };
+            let contexts: Vec<_> = outcome.events.iter().filter(is_again).collect();
+            let [before, .., after] = contexts.as_slice() else { panic!("{case}: {contexts:?}") };
+            assert_eq!(before.event.ulids, after.event.ulids, "{case}");
+            assert!(after.at > seconds(25), "{case}");
+            if matches!(kind, Kind::Stream { .. }) {
+                assert_eq!(outcome.workloads[0].intact, Some(true), "{case}");
+            } else {
+                let samples = &outcome.workloads[0].samples;
+                let late = samples.iter().skip(400).sum::<u64>();
+                assert!(late > 100_000, "{case}: {late} octets after 40 s");
+            }
+        }
+    }
+}
+
 /// A pair of hosts, some of them host stacks, with traffic from the first to the second one.
 fn pair(stacks: [bool; 2], kind: Kind) -> Plan {
     let mut plan = Plan::pair(seconds(3));
@@ -114,7 +156,7 @@ fn pair(stacks: [bool; 2], kind: Kind) -> Plan {
     }
     let (from, to, start) = (port(0, 0), port(1, 0), seconds(6));
     plan.workloads = vec![Workload { from, to, start, until: None, kind }];
-    (plan.duration, plan.is_full_length) = (seconds(60), !matches!(kind, Kind::Stream { .. }));
+    (plan.duration, plan.is_full_length) = (seconds(60), true);
     plan
 }
 

@@ -206,6 +206,17 @@ impl Application for Tcp {
         self.ends[side as usize].handle_move(side.pair(self.ulids), now);
     }
 
+    /// The next connection listens at the same port. That listener must not take the SYN of this one.
+    fn handle_reboot(&mut self, _side: Side, now: Instant) -> bool {
+        let Self { listener, out, is_open, ends: [from, to], .. } = self;
+        // What the host that has restarted had is not there.
+        let _ = to.with(now, |stack| stack.tcp_unlisten(*listener, now));
+        if !*is_open {
+            let _ = from.with(now, |stack| stack.tcp_abort(*out, now));
+        }
+        false
+    }
+
     fn is_finished(&self) -> bool {
         self.is_at_end || self.failure.is_some()
     }

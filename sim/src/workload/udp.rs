@@ -14,7 +14,7 @@ pub(crate) struct Udp {
     ulids: UlidPair,
     numbered: Numbered,
     ends: [End; 2],
-    /// `None` until the socket is open.
+    /// `None` while a host that has restarted has no socket yet.
     sockets: [Option<UdpId>; 2],
 }
 
@@ -56,7 +56,7 @@ impl Udp {
 
     fn close_socket(&mut self, side: Side, now: Instant) {
         if let Some(socket) = self.sockets[side as usize].take() {
-            // The socket was there a moment ago.
+            // A socket of a host that has restarted is not there.
             let _ = self.ends[side as usize].with(now, |stack| stack.udp_close(socket, now));
         }
     }
@@ -135,5 +135,22 @@ impl Application for Udp {
 
     fn is_finished(&self) -> bool {
         self.numbered.poll_timeout().is_none()
+    }
+
+    fn has_sockets(&self) -> bool {
+        self.sockets.iter().all(Option::is_some)
+    }
+
+    fn handle_reboot(&mut self, side: Side, _now: Instant) -> bool {
+        self.sockets[side as usize] = None;
+        true
+    }
+
+    fn reopen(&mut self, side: Side, end: End, now: Instant) -> bool {
+        if self.sockets[side as usize].is_some() {
+            return true;
+        }
+        self.ends[side as usize] = end;
+        self.open_socket(side, now)
     }
 }

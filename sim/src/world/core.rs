@@ -20,6 +20,14 @@ use crate::workload::Side;
 /// Inputs and outputs of cores.
 impl World<'_> {
     pub(super) fn on_core_change(&mut self, host: usize, what: What) {
+        if self.is_stack(host) {
+            // A host stack has no daemon that could be killed.
+            if matches!(what, What::Reboot { .. }) {
+                self.reboot_stack(host);
+                self.troubles.retain(|&(of, _), _| of != host);
+            }
+            return;
+        }
         let Some(node) = self.nodes.get_mut(host) else { return };
         if matches!(what, What::Kill { .. }) {
             let is_amid = self.plan.kills_amid_effects && self.kernel_rng.is(Chance::percent(50));
@@ -70,14 +78,15 @@ impl World<'_> {
     /// Checks the readiness that hosts report for their contexts, after each step that may have changed a core.
     pub(super) fn check_readiness(&mut self) {
         for (host, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.is_suspended) {
-            let Some(core) = node.core.as_ref().filter(|core| !core.is_dead()) else { continue };
             let lifetime = self.plan.hosts[host].profile.standby_interval * 2;
-            for context in core.host.shim6().contexts() {
-                let readiness = core.host.shim6().readiness(context.id, self.now);
-                let Some(readiness) = readiness else { continue };
-                let readiness = self.faults.readiness(&context, readiness, self.now);
-                self.rules.on_readiness(host, &context, readiness, lifetime, self.now);
-            }
+            node.with_contexts(|contexts| {
+                for context in contexts.contexts() {
+                    let readiness = contexts.readiness(context.id, self.now);
+                    let Some(readiness) = readiness else { continue };
+                    let readiness = self.faults.readiness(&context, readiness, self.now);
+                    self.rules.on_readiness(host, &context, readiness, lifetime, self.now);
+                }
+            });
         }
     }
 
@@ -103,6 +112,10 @@ impl World<'_> {
         }
         if let Some(stack) = awake.as_mut().and_then(|node| node.stack.as_mut()) {
             stack.handle_timeout(now);
+            let (next, asked) = (stack.poll_timeout(), stack.asked_again(now));
+            self.check(asked <= MOST_ASKED, Rule::TimersAdvance, || {
+                format!("{} asks for {next:?}", host_name(host))
+            });
             return self.settle_stack(host);
         }
         let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
@@ -454,6 +467,8 @@ pub(super) fn living_core(nodes: &mut [Node], host: usize) -> Option<&mut Core> 
 
 /// Largest number of effects that a core executes before it is killed amid them.
 const KILLED_WITHIN: u64 = 12;
+/// Number of times in a row that timers of a host stack may ask for the present moment: its TCP has microseconds.
+const MOST_ASKED: usize = 16;
 /// Largest number of reports, updates, packets and events from one input.
 const MAX_STEPS: usize = 200;
 /// Time after a change of the network in which the rule about uplinks is not checked.

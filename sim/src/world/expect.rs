@@ -341,12 +341,13 @@ impl World<'_> {
         [count(&|pair| self.works_both_ways(pair)), one_direction]
     }
 
-    /// Whether a host of a workload sleeps, or has no core that is alive and stays alive.
+    /// Whether a host of a workload sleeps, has no socket after a restart, or has no core that is alive and stays alive.
     fn is_headless(&self, workload: &Running) -> bool {
-        Side::BOTH.into_iter().any(|side| {
+        let is_headless = |side| {
             let node = &self.nodes[workload.host(side)];
             node.is_suspended || node.core.as_ref().is_some_and(Core::is_doomed)
-        })
+        };
+        !workload.application.has_sockets() || Side::BOTH.into_iter().any(is_headless)
     }
 }
 

@@ -159,11 +159,10 @@ impl World<'_> {
         if contexts.len() > before {
             self.rules.on_new_context(host, message, pair, now);
         }
-        let pairs = self.plan.workloads.len();
         let is_counted =
             |context: &&ContextView| !(speaks_ilnp && self.rules.is_of_lost_session(host, context));
         let count = contexts.iter().filter(is_counted).count();
-        self.check(count <= pairs, Rule::Bounded, || format!("{count} contexts"));
+        self.check_number_of_contexts(host, count);
     }
 
     /// Handles a packet that has reached the sockets of a host.

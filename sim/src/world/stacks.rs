@@ -22,13 +22,29 @@ impl World<'_> {
     /// Handles a packet from the network at a host stack.
     pub(super) fn on_stack_arrival(&mut self, port: Port, octets: &[u8]) {
         let now = self.now;
-        if let Some((locators, message)) = control_message(octets) {
+        let control = control_message(octets);
+        if let Some((locators, message)) = control {
             self.rules.on_control_received(port.host, message, locators.reversed(), now);
         }
-        if let Some(stack) = self.nodes.get_mut(port.host).and_then(|node| node.stack.as_mut()) {
-            stack.handle_packet(port.uplink, octets, now);
+        let Some(stack) = self.nodes.get_mut(port.host).and_then(|node| node.stack.as_mut()) else {
+            return;
+        };
+        let before = stack.with_contexts(|contexts| contexts.contexts().count());
+        stack.handle_packet(port.uplink, octets, now);
+        let count = stack.with_contexts(|contexts| contexts.contexts().count());
+        if let Some((locators, message)) = control.filter(|_| count > before) {
+            self.rules.on_new_context(port.host, message, locators.reversed(), now);
         }
+        self.check_number_of_contexts(port.host, count);
         self.settle_stack(port.host);
+    }
+
+    /// Checks the number of contexts of a host. A stream that has begun anew may have another pair of addresses.
+    pub(super) fn check_number_of_contexts(&mut self, host: usize, count: usize) {
+        let most = self.plan.workloads.len() + self.begun_anew;
+        self.check(count <= most, Rule::Bounded, || {
+            format!("{}: {count} contexts", host_name(host))
+        });
     }
 
     /// Lets the connections of a host stack use their sockets, and does what the host wants, until it wants nothing.
@@ -124,7 +140,7 @@ impl World<'_> {
     pub(super) fn on_start_of_sockets(&mut self, number: usize, plan: Workload) {
         let newest = |port: Port| self.nodes.get(port.host)?.newest(port.uplink);
         let (Some(from), Some(to)) = (newest(plan.from), newest(plan.to)) else {
-            return self.start_later(number, plan);
+            return self.start_later(number, Occurrence::Start(number));
         };
         let ends =
             [(plan.from, from), (plan.to, to)].map(|(port, address)| self.end_at(port, address));
@@ -141,10 +157,13 @@ impl World<'_> {
             }
         };
         let Some((application, ulids)) = opened else {
-            return self.start_later(number, plan);
+            return self.start_later(number, Occurrence::Start(number));
         };
         self.starts_left -= 1;
         self.begin(number, Running::with(plan, ulids, application));
+        if self.restarts.remove(&number).is_some() {
+            self.renew_episodes();
+        }
     }
 
     /// The sockets of a host for an end of a workload. Those of a kernel have this address.
@@ -156,12 +175,65 @@ impl World<'_> {
     }
 
     /// Looks again soon whether a host has its addresses, unless it has had time enough.
-    fn start_later(&mut self, number: usize, plan: Workload) {
-        if self.now < instant(plan.start + LONGEST_START) {
-            self.queue.push(self.now + START_LOOK, Occurrence::Start(number));
+    fn start_later(&mut self, number: usize, occurrence: Occurrence) {
+        let begun = self.restarts.get(&number).copied();
+        let begun = begun.or_else(|| Some(instant(self.plan.workloads.get(number)?.start)));
+        if begun.is_some_and(|begun| self.now < begun + LONGEST_START) {
+            self.queue.push(self.now + START_LOOK, occurrence);
         } else {
             self.starts_left -= 1;
         }
+    }
+
+    /// Restarts a host stack: nothing is left but its saved addresses, and its peers know nothing of that. Sockets open again once the
+    /// host has its addresses. A stream begins anew then.
+    pub(super) fn reboot_stack(&mut self, host: usize) {
+        let (seed, now) = (self.rng.seed(), self.now);
+        if let Some(stack) = self.nodes.get_mut(host).and_then(|node| node.stack.as_mut()) {
+            stack.reboot(seed, now);
+        }
+        self.rules.on_reboot(host);
+        let ends = self.workloads.iter().filter(|(_, workload)| !workload.is_over);
+        let ends = ends.flat_map(|(&number, workload)| {
+            let is_here = move |side: &Side| workload.host(*side) == host;
+            Side::BOTH.into_iter().filter(is_here).map(move |side| (number, side))
+        });
+        for (number, side) in ends.collect::<Vec<_>>() {
+            let Some(workload) = self.workloads.get_mut(&number) else { continue };
+            self.starts_left += 1;
+            self.begun_anew += 1;
+            self.restarts.insert(number, now);
+            let occurrence = if workload.application.handle_reboot(side, now) {
+                Occurrence::Reopen(number, side)
+            } else {
+                self.forget_watches(number);
+                self.workloads.remove(&number);
+                Occurrence::Start(number)
+            };
+            self.queue.push(now + START_LOOK, occurrence);
+        }
+    }
+
+    /// Opens the socket of a host that has restarted.
+    pub(super) fn on_reopen(&mut self, number: usize, side: Side) {
+        let Some(workload) = self.workloads.get(&number) else { return };
+        let port = if side == Side::From { workload.plan.from } else { workload.plan.to };
+        let end = self.end_at(port, workload.ulids_of(side).local.as_locator());
+        let now = self.now;
+        let Some(workload) = self.workloads.get_mut(&number) else { return };
+        if !workload.application.reopen(side, end, now) {
+            return self.start_later(number, Occurrence::Reopen(number, side));
+        }
+        self.starts_left -= 1;
+        self.renew_episodes();
+        self.drain_workload(number);
+        self.settle_stacks_of(number);
+    }
+
+    /// Looks anew at what is promised: a host has its sockets again.
+    fn renew_episodes(&mut self) {
+        self.end_episodes();
+        self.begin_episodes();
     }
 
     pub(super) fn check_drops_of_stacks(&mut self) {
