@@ -11,6 +11,8 @@ use crate::log::HostEvent;
 pub struct Outcome {
     /// Number of times that traffic was cut off and flowed again within the bound.
     pub recovered: u32,
+    /// The longest of these times, from the cut to the first payload.
+    pub longest_recovery: Duration,
     /// Number of recoveries in which one host had lost the context and got it again from the other.
     pub regained: u32,
     /// Number of times that traffic was cut off and nothing could have restored it.
@@ -191,6 +193,9 @@ pub struct Summary {
     pub violations: u64,
     /// Sum of [`Outcome::recovered`].
     pub recovered: u64,
+    /// The longest [`Outcome::longest_recovery`].
+    #[serde(rename = "longest_recovery_s", serialize_with = "as_fraction")]
+    pub longest_recovery: Duration,
     /// Sum of [`Outcome::regained`].
     #[serde(skip)]
     pub regained: u64,
@@ -212,12 +217,17 @@ fn as_seconds<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error>
     out.serialize_u64(time.as_secs())
 }
 
+fn as_fraction<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_f64(time.as_secs_f64())
+}
+
 impl Summary {
     /// Counts one more run.
     pub fn add(&mut self, seed: u64, outcome: &Outcome) {
         self.seeds += 1;
         self.violations += outcome.violations.len() as u64;
         self.recovered += u64::from(outcome.recovered);
+        self.longest_recovery = self.longest_recovery.max(outcome.longest_recovery);
         self.regained += u64::from(outcome.regained);
         self.unrecoverable += u64::from(outcome.unrecoverable);
         self.unsettled += u64::from(outcome.unsettled);

@@ -114,8 +114,9 @@ impl Report {
         if !args.addresses {
             text.push_str(&format!(
                 "traffic was cut off {} times: {recovered} recovered in time, {unrecoverable} could not, \
-                 {unsettled} had no time to\n",
+                 {unsettled} had no time to\nthe longest recovery took {:.1} s\n",
                 recovered + unrecoverable + unsettled,
+                self.summary.longest_recovery.as_secs_f64(),
             ));
         }
         let packets = if args.addresses { "Router Advertisements" } else { "packets" };

@@ -148,6 +148,31 @@ fn a_host_stack_that_restarts_gets_its_context_again_and_has_new_streams() {
     }
 }
 
+/// The same schedules with daemons in place of the host stacks: no run is lost, and none of them takes much longer to recover.
+#[test]
+fn host_stacks_recover_as_daemons_do() {
+    let (first, seeds) = (super::first_seed(), super::setting("MOORLINE_SEEDS").unwrap_or(SEEDS));
+    let play = |plan: &(dyn Fn(u64) -> Plan + Sync)| {
+        run_many(first..first + seeds, |seed| run(seed, &plan(seed)), |_, _| true)
+    };
+    let (stacks, daemons) = (play(&random_stack_plan), play(&|seed| with_daemons(seed)));
+    println!("{first}: {stacks:?}\n{daemons:?}");
+    assert_eq!(stacks.violations, 0, "{stacks:?}");
+    assert!(stacks.recovered > 0 && daemons.recovered > 0, "{stacks:?}\n{daemons:?}");
+}
+
+/// The plan of a seed with daemons in place of host stacks. The model does not cut datagrams.
+fn with_daemons(seed: u64) -> Plan {
+    let mut plan = random_stack_plan(seed);
+    plan.hosts.iter_mut().for_each(|host| host.stack = false);
+    for workload in &mut plan.workloads {
+        if let Kind::Requests { pace } | Kind::Datagrams { pace, .. } = &mut workload.kind {
+            pace.octets = pace.octets.min(1200);
+        }
+    }
+    plan
+}
+
 /// A pair of hosts, some of them host stacks, with traffic from the first to the second one.
 fn pair(stacks: [bool; 2], kind: Kind) -> Plan {
     let mut plan = Plan::pair(seconds(3));

@@ -96,11 +96,15 @@ impl World<'_> {
         let now = self.now;
         let Some(watch) = self.watches.get_mut(index) else { return };
         let (number, to) = (watch.workload, watch.to);
-        let is_lost = watch.is_lost();
+        let (is_lost, took) = (watch.is_lost(), watch.took());
         let (late, end) = watch.end(now);
         self.outcome.regained += u32::from(is_lost && end == Some(End::Recovered));
         match end {
-            Some(End::Recovered) => self.outcome.recovered += 1,
+            Some(End::Recovered) => {
+                self.outcome.recovered += 1;
+                let longest = self.outcome.longest_recovery.max(took.unwrap_or_default());
+                self.outcome.longest_recovery = longest;
+            }
             Some(End::Unrecoverable) => self.outcome.unrecoverable += 1,
             Some(End::Unsettled) => self.outcome.unsettled += 1,
             None => {}
