@@ -159,6 +159,15 @@ impl Node {
         }
     }
 
+    /// The session between these addresses, if there is one.
+    pub(crate) fn session(&self, ulids: UlidPair, now: Instant) -> Option<SessionView> {
+        match (&self.core, &self.stack) {
+            (Some(core), _) => session(&core.host, ulids, now),
+            (None, Some(stack)) => stack.session(ulids, now),
+            (None, None) => None,
+        }
+    }
+
     fn living_core(&mut self) -> Option<&mut Core> {
         let is_awake = !self.is_suspended;
         self.core.as_mut().filter(|core| is_awake && !core.is_dead())
@@ -321,16 +330,11 @@ impl Core {
     fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
         established(&self.host, ulids)
     }
+}
 
-    /// The session between these addresses, if there is one.
-    pub(crate) fn session(&self, ulids: UlidPair, now: Instant) -> Option<SessionView> {
-        let pair = IlvPair::of(ulids);
-        self.sessions(now).find(|one| one.pair == pair)
-    }
-
-    fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
-        self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now))
-    }
+fn session(host: &Host, ulids: UlidPair, now: Instant) -> Option<SessionView> {
+    let pair = IlvPair::of(ulids);
+    host.ilnp()?.sessions(now).find(|one| one.pair == pair)
 }
 
 fn established(host: &Host, ulids: UlidPair) -> Option<EstablishedView> {

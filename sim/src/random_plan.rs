@@ -76,7 +76,7 @@ pub fn random_mixed_plan(seed: u64) -> Plan {
 }
 
 /// Makes a random plan with a host stack on some hosts, or on all of them. Links may be too small for some packets, and host stacks may
-/// restart. Nobody attacks, and nobody speaks ILNP.
+/// restart. Some hosts speak ILNP beside Shim6. Nobody attacks.
 #[must_use]
 pub fn random_stack_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, STACK_STREAM);
@@ -97,6 +97,9 @@ pub fn random_stack_plan(seed: u64) -> Plan {
     }
     if rng.is(Chance::percent(40)) {
         narrow_links(&mut rng, &mut plan);
+    }
+    if rng.is(Chance::percent(30)) {
+        plan = plan.with_ilnp(rng.below(u64::MAX));
     }
     if rng.is(Chance::percent(25)) {
         let at = rng.between(Duration::from_secs(5), end_of(&plan.changes) + OVERLAP);

@@ -57,6 +57,8 @@ pub(crate) struct Running {
     /// ULIDs as the first side has them.
     pub(crate) ulids: UlidPair,
     pub(crate) application: Box<dyn Application>,
+    /// Whether the application is a connection of the host stack's TCP.
+    pub(crate) has_tcp: bool,
     /// Time of the last packet to each side.
     last_packets: [Option<Instant>; 2],
     /// Whether the workload has ended, and its end has been handled.
@@ -143,7 +145,15 @@ impl Running {
 
     /// A workload with this application.
     pub(crate) fn with(plan: Workload, ulids: UlidPair, application: Box<dyn Application>) -> Self {
-        Self { plan, ulids, application, last_packets: [None; 2], is_over: false, wake: None }
+        Self {
+            plan,
+            ulids,
+            application,
+            has_tcp: false,
+            last_packets: [None; 2],
+            is_over: false,
+            wake: None,
+        }
     }
 
     pub(crate) fn host(&self, side: Side) -> usize {

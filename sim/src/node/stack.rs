@@ -1,7 +1,7 @@
 //! A host stack in a process with Shim6 beneath it, and the routers of its ISPs on its links.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
@@ -10,7 +10,9 @@ use std::time::Duration;
 use moorline_cga::{LocalProof, Sec};
 use moorline_contexts::{Contexts, EstablishedView, Event};
 use moorline_datapath::shim6::{ContextEntry, TriggerPolicy, Update};
+use moorline_host::Sessions;
 use moorline_host::model::{contested, difference};
+use moorline_ilnp::{Event as SessionEvent, SessionView};
 use moorline_ip::{Mac, PacketBuf};
 use moorline_protected::world::Router;
 use moorline_protected::{Config, Host, News, Saved};
@@ -18,7 +20,7 @@ use moorline_stack::address;
 use moorline_stack::stack::{Event as StackEvent, WireConfig, WireId};
 use moorline_types::{ContextId, DropReason, Instant, Locator, Prefix, UlidPair};
 
-use super::established;
+use super::{established, session};
 use crate::addresses::prefix_of;
 use crate::network::Network;
 use crate::plan::{HostPlan, Port};
@@ -37,6 +39,8 @@ pub(crate) struct StackHost {
     outputs: VecDeque<Output>,
     /// The contexts of the data plane, as the last outputs have told them.
     told: BTreeMap<ContextId, ContextEntry>,
+    /// The addresses for ILNP sessions alone, as the last outputs have told them, each with its uplink.
+    guests: BTreeSet<(usize, Ipv6Addr)>,
     advertises_at: Instant,
     /// Number of times in a row that timers have asked for the present moment.
     asked: usize,
@@ -58,10 +62,16 @@ pub(crate) enum Output {
     Packet(Vec<u8>),
     /// The host has this address at an uplink.
     Address(usize, Locator),
+    /// The host has this address at an uplink for ILNP sessions alone.
+    Guest(usize, Ipv6Addr),
+    /// The host has such an address no more.
+    GuestGone(Ipv6Addr),
     /// The data plane has been told this.
     Update(Update),
     /// Something happened to a context.
     Context(Event),
+    /// Something happened to a session.
+    Session(SessionEvent),
 }
 
 impl StackHost {
@@ -83,6 +93,7 @@ impl StackHost {
             links: (0..plan.uplinks.len()).map(link).collect(),
             outputs: VecDeque::new(),
             told: BTreeMap::new(),
+            guests: BTreeSet::new(),
             advertises_at: now + FIRST_ADVERTISEMENT,
             asked: 0,
             wake: None,
@@ -101,6 +112,7 @@ impl StackHost {
         self.host = Rc::new(RefCell::new(host));
         self.outputs.clear();
         self.told.clear();
+        self.guests.clear();
         self.wake = None;
     }
 
@@ -202,6 +214,7 @@ impl StackHost {
         while let Some(event) = host.poll_event() {
             if let StackEvent::AddressReady(wire, address) = event
                 && !address.is_unicast_link_local()
+                && !host.protocols().is_session_address(address)
                 && let Some(link) = self.links.get_mut(wire.0 as usize)
             {
                 let locator = Locator(address);
@@ -210,6 +223,11 @@ impl StackHost {
                 self.outputs.push_back(Output::Address(wire.0 as usize, locator));
             }
         }
+        let guests = guests_of(&host);
+        let gone = self.guests.difference(&guests).map(|(_, address)| Output::GuestGone(*address));
+        let new = guests.difference(&self.guests).map(|(uplink, one)| Output::Guest(*uplink, *one));
+        self.outputs.extend(gone.chain(new));
+        self.guests = guests;
         let present: BTreeMap<_, _> =
             host.planes().shim6.contexts().map(|entry| (entry.id, entry.clone())).collect();
         if present != self.told {
@@ -221,8 +239,10 @@ impl StackHost {
             self.told = present;
         }
         while let Some(news) = host.poll_news() {
-            if let News::Context(event) = news {
-                self.outputs.push_back(Output::Context(event));
+            match news {
+                News::Context(event) => self.outputs.push_back(Output::Context(event)),
+                News::Session { event, .. } => self.outputs.push_back(Output::Session(event)),
+                News::Address(_) => {}
             }
         }
     }
@@ -254,11 +274,19 @@ impl StackHost {
         established(self.host.borrow().protocols(), ulids)
     }
 
-    /// Drops of the contexts and of the data plane.
+    pub(super) fn session(&self, ulids: UlidPair, now: Instant) -> Option<SessionView> {
+        session(self.host.borrow().protocols(), ulids, now)
+    }
+
+    /// Drops of contexts, sessions and data planes.
     pub(crate) fn drops(&self) -> Vec<(DropReason, u64)> {
         let host = self.host.borrow();
-        let contexts = host.protocols().shim6().drops().iter();
-        contexts.chain(host.planes().shim6.drops().iter()).collect()
+        let (protocols, planes) = (host.protocols(), host.planes());
+        let of_shim6 = protocols.shim6().drops().iter().chain(planes.shim6.drops().iter());
+        let sessions = protocols.ilnp().into_iter().flat_map(Sessions::drops);
+        let of_ilnp = sessions.chain(planes.ilnp.iter().flat_map(|plane| plane.drops().iter()));
+        // A repeated Confirm may be for another session than the one that a later handshake has made.
+        of_shim6.chain(of_ilnp.filter(|drop| drop.0 != DropReason::BadValidator)).collect()
     }
 }
 
@@ -266,6 +294,15 @@ impl fmt::Debug for StackHost {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.debug_struct("StackHost").field("number", &self.number).finish_non_exhaustive()
     }
+}
+
+/// The addresses of a host for ILNP sessions alone, each with its uplink.
+fn guests_of(host: &Host) -> BTreeSet<(usize, Ipv6Addr)> {
+    let wires = host.stack().wires().flat_map(|wire| {
+        let uplink = wire.id().0 as usize;
+        wire.addresses().map(|own| (uplink, own.address)).collect::<Vec<_>>()
+    });
+    wires.filter(|(_, address)| host.protocols().is_session_address(*address)).collect()
 }
 
 fn new_host(number: usize, plan: &HostPlan, saved: Saved, seed: [u8; 32], now: Instant) -> Host {
@@ -282,6 +319,7 @@ fn config(plan: &HostPlan) -> Config {
     let mut config = Config { sec: Sec::ZERO, ..Config::default() };
     config.shim6.shim6.send_timeout = plan.send_timeout;
     config.shim6.profile = plan.profile;
+    config.ilnp = plan.ilnp.then(moorline_ilnp::Config::default);
     if !plan.initiates {
         config.plane.trigger = TriggerPolicy::NEVER;
     }

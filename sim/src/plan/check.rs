@@ -148,9 +148,9 @@ fn check_host(host: &HostPlan) -> Result<(), String> {
     require(!host.plain_ilnp || !host.moorline && !host.ilnp && is_one, || {
         "`plain-ilnp` needs `moorline = false` and `addresses = \"one-identifier\"`".into()
     })?;
-    let is_alone = host.moorline && !host.ilnp && host.addresses == Addresses::Hba;
-    require(!host.stack || is_alone, || {
-        "`stack` goes with `addresses = \"hba\"`, and without `ilnp`".into()
+    let has_set = host.moorline && host.addresses == Addresses::Hba;
+    require(!host.stack || has_set, || {
+        "`stack` goes with `addresses = \"hba\"` and Moorline".into()
     })?;
     require(SEND_TIMEOUT.contains(&host.send_timeout), || {
         "`send-timeout` is outside 200ms to 100s".into()

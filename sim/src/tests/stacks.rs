@@ -26,7 +26,7 @@ fn no_rule_is_broken_where_hosts_are_host_stacks() {
 #[test]
 fn host_stacks_and_daemons_have_connections_that_move() {
     let (mut whole, mut fragments) = ([0; 3], [0; 3]);
-    let (mut moved, mut too_big, mut renewed) = (0, 0, 0);
+    let (mut moved, mut too_big, mut renewed, mut sessions) = (0, 0, 0, 0);
     run_many(
         0..SEEDS * 3,
         |seed| run(seed, &random_stack_plan(seed)),
@@ -43,6 +43,9 @@ fn host_stacks_and_daemons_have_connections_that_move() {
             moved += events().filter(|kind| matches!(kind, EventKind::Moved { .. })).count();
             renewed += events().filter(|kind| matches!(kind, EventKind::Renewed)).count();
             too_big += outcome.too_big;
+            if plan.hosts.iter().any(|host| host.stack && host.ilnp) {
+                sessions += outcome.sessions;
+            }
             true
         },
     );
@@ -50,7 +53,7 @@ fn host_stacks_and_daemons_have_connections_that_move() {
     assert!(with_daemon > 0 && among_stacks > 0 && moved > 0, "{whole:?}, {moved} moves");
     let [_, with_daemon, among_stacks] = fragments;
     assert!(with_daemon > 0 && among_stacks > 0 && too_big > 0, "{fragments:?}, {too_big}");
-    assert!(renewed > 0, "no context came back after a restart");
+    assert!(renewed > 0 && sessions > 0, "{renewed} renewed contexts, {sessions} sessions");
 }
 
 /// A link becomes too small amid a stream, and the stream moves to a path that is smaller yet, with a payload header.
@@ -144,6 +147,25 @@ fn a_host_stack_that_restarts_gets_its_context_again_and_has_new_streams() {
                 let late = samples.iter().skip(400).sum::<u64>();
                 assert!(late > 100_000, "{case}: {late} octets after 40 s");
             }
+        }
+    }
+}
+
+/// Hosts with ILNP have a session in place of a context, and it moves.
+#[test]
+fn streams_outlive_an_isp_by_sessions_of_ilnp() {
+    let pace = Pace { octets: 20_000, interval: Duration::from_millis(100) };
+    let kind = Kind::Stream { bytes: 4_000_000, pace: Some(pace) };
+    for stacks in [[true, true], [true, false], [false, true]] {
+        for seed in seeds() {
+            let mut plan = pair(stacks, kind).with_ilnp(u64::MAX);
+            plan.hosts[0].uplinks[1].out.mtu = 1280;
+            plan.changes = vec![cut(12, 0)];
+            let outcome = sound(seed, &plan);
+            assert_eq!(outcome.workloads[0].intact, Some(true), "{stacks:?}, seed {seed}");
+            assert!(outcome.sessions >= 2, "{stacks:?}, seed {seed}: {}", outcome.sessions);
+            assert_eq!(outcome.events, [], "{stacks:?}, seed {seed}: a context");
+            assert!(outcome.too_big > 0, "{stacks:?}, seed {seed}");
         }
     }
 }

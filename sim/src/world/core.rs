@@ -5,6 +5,7 @@ use moorline_contexts::{Class, Event, EventKind, ReapState, Transmit};
 use moorline_datapath::shim6::Update;
 use moorline_host::model::{contested, difference};
 use moorline_host::{Effect, Host, SessionAddress};
+use moorline_ilnp::Event as SessionEvent;
 use moorline_plane::Report;
 use moorline_types::{Instant, Locator, UlidPair};
 use moorline_wire::PROTOCOL;
@@ -252,11 +253,7 @@ impl World<'_> {
                 self.transmit(host, Parcel { octets, original: None });
             }
             Effect::TellContext(event) => self.on_event(host, *event),
-            Effect::TellSession(event) => {
-                let is_new = matches!(event, moorline_ilnp::Event::Established { .. });
-                self.outcome.sessions += u32::from(is_new);
-                self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
-            }
+            Effect::TellSession(event) => self.on_session_event(host, event),
             Effect::AddSessionAddress(SessionAddress { ifindex, address }) => {
                 self.network.add_guest(port_at(host, *ifindex), *address);
             }
@@ -399,6 +396,12 @@ impl World<'_> {
         } else if let EventKind::Established { .. } = kind {
             self.on_context(host, ulids);
         }
+    }
+
+    pub(super) fn on_session_event(&mut self, host: usize, event: &SessionEvent) {
+        let is_new = matches!(event, SessionEvent::Established { .. });
+        self.outcome.sessions += u32::from(is_new);
+        self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
     }
 
     fn on_path_restored(&mut self, host: usize, ulids: UlidPair) {

@@ -130,10 +130,8 @@ impl World<'_> {
 
     fn expectation(&self, number: usize, to: Side, last: Instant) -> Expectation {
         let workload = &self.workloads[&number];
-        let sessions = Side::BOTH.map(|side| {
-            let core = self.nodes[workload.host(side)].core.as_ref()?;
-            core.session(workload.ulids_of(side), self.now)
-        });
+        let sessions = Side::BOTH
+            .map(|side| self.nodes[workload.host(side)].session(workload.ulids_of(side), self.now));
         let session = sessions.iter().flatten().next();
         if let Some(expectation) = self.plain_expectation(workload, session, last) {
             return expectation;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use moorline_contexts::ContextView;
 use moorline_plane::{By, Inbound, Outbound};
 use moorline_stack::stack::Carried;
-use moorline_types::{Locator, LocatorPair, UlidPair};
+use moorline_types::{IlvPair, Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
 use moorline_wire::ip6::{DESTINATION_OPTIONS, FRAGMENT};
 
@@ -265,8 +265,16 @@ impl World<'_> {
     /// How the packets of a pair leave a host with a daemon; `None` if with the addresses of the sockets. Its routes have the MTU of the
     /// path that the packets take (decision 118).
     fn carried(&self, host: usize, ulids: UlidPair) -> Option<Carried> {
-        let core = self.nodes.get(host)?.core.as_ref()?;
-        let entry = core.planes.shim6.contexts().find(|entry| entry.ulids == ulids)?;
+        let planes = &self.nodes.get(host)?.core.as_ref()?.planes;
+        let mut sessions = planes.ilnp.iter().flat_map(|plane| plane.sessions());
+        if let Some(entry) = sessions.find(|entry| entry.pair == IlvPair::of(ulids)) {
+            let (wire, overhead) = (entry.wire_pair(), u16::try_from(entry.overhead()).ok()?);
+            let (source, destination) = (wire.local.address(), wire.remote.address());
+            // A segment of TCP may have no nonce.
+            let carried = Carried { source, destination, overhead, least: 0 };
+            return entry.needs_route().then_some(carried);
+        }
+        let entry = planes.shim6.contexts().find(|entry| entry.ulids == ulids)?;
         let (pair, overhead) = (entry.current.pair, entry.overhead());
         let (source, destination) = (pair.local.0, pair.peer.0);
         entry.is_moved().then_some(Carried { source, destination, overhead, least: overhead })

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 use std::time::Duration;
 
+use moorline_contexts::ContextView;
 use moorline_types::{Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
 
@@ -10,7 +11,7 @@ use super::{Occurrence, Parcel, World};
 use crate::log::instant;
 use crate::node::Output;
 use crate::outcome::Rule;
-use crate::packet;
+use crate::packet::{self, TCP, UDP};
 use crate::plan::{Kind, Port, Workload, host_name};
 use crate::workload::{Application, End, Running, Side, Tcp, Udp, port_of};
 
@@ -32,10 +33,16 @@ impl World<'_> {
         let before = stack.with_contexts(|contexts| contexts.contexts().count());
         stack.handle_packet(port.uplink, octets, now);
         let count = stack.with_contexts(|contexts| contexts.contexts().count());
+        let has_ilnp = self.plan.hosts[port.host].ilnp;
+        let rules = &self.rules;
+        let of_lost = |context: &ContextView| rules.is_of_lost_session(port.host, context);
+        let counted = stack.with_contexts(|contexts| {
+            contexts.contexts().filter(|context| !(has_ilnp && of_lost(context))).count()
+        });
         if let Some((locators, message)) = control.filter(|_| count > before) {
             self.rules.on_new_context(port.host, message, locators.reversed(), now);
         }
-        self.check_number_of_contexts(port.host, count);
+        self.check_number_of_contexts(port.host, counted);
         self.settle_stack(port.host);
     }
 
@@ -95,6 +102,12 @@ impl World<'_> {
                     let proof = self.nodes[host].proof();
                     self.rules.on_proof(host, &proof);
                 }
+                Output::Guest(uplink, address) => {
+                    self.rules.on_address(host, Locator(address));
+                    self.network.add_guest(Port { host, uplink }, address);
+                }
+                Output::GuestGone(address) => self.network.remove_guest(address),
+                Output::Session(event) => self.on_session_event(host, &event),
                 Output::Update(update) => self.rules.on_update(host, &update, now),
                 Output::Context(event) => {
                     self.has_settled = true;
@@ -109,10 +122,16 @@ impl World<'_> {
         if let Some((locators, message)) = control_message(&octets) {
             self.rules.on_control_sent(host, message, locators, self.now);
         }
-        // A payload header hides the packet of the socket.
-        let has_header = packet::header(&octets).is_none_or(|(_, next)| next == PROTOCOL);
-        let original = (!has_header).then(|| Rc::new(octets.clone()));
+        let original = self.is_as_sent(host, &octets).then(|| Rc::new(octets.clone()));
         self.transmit(host, Parcel { octets, original });
+    }
+
+    /// Whether a packet of a host stack is as its socket has sent it: it has no payload header, and no addresses of an ILNP session. Of a
+    /// fragment nobody knows.
+    fn is_as_sent(&self, host: usize, octets: &[u8]) -> bool {
+        let Some((_, next_header)) = packet::header(octets) else { return false };
+        let is_plain = matches!(next_header, TCP | UDP) && packet::is_checksum_right(octets);
+        next_header != PROTOCOL && (is_plain || !self.plan.hosts[host].ilnp)
     }
 
     /// Lets the connections of a host stack use their sockets.
@@ -160,7 +179,9 @@ impl World<'_> {
             return self.start_later(number, Occurrence::Start(number));
         };
         self.starts_left -= 1;
-        self.begin(number, Running::with(plan, ulids, application));
+        let mut running = Running::with(plan, ulids, application);
+        running.has_tcp = matches!(plan.kind, Kind::Stream { .. });
+        self.begin(number, running);
         if self.restarts.remove(&number).is_some() {
             self.renew_episodes();
         }
@@ -193,6 +214,7 @@ impl World<'_> {
             stack.reboot(seed, now);
         }
         self.rules.on_reboot(host);
+        self.network.remove_guests_of(host);
         let ends = self.workloads.iter().filter(|(_, workload)| !workload.is_over);
         let ends = ends.flat_map(|(&number, workload)| {
             let is_here = move |side: &Side| workload.host(*side) == host;
