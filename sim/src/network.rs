@@ -341,6 +341,44 @@ impl Network {
         arrivals.into_iter().map(|arrival| arrival + waited).collect()
     }
 
+    /// The MTU of the first link on the way of a packet that the packet does not fit into, if the packet gets there.
+    pub(crate) fn too_small_for(
+        &self,
+        ends: [Ipv6Addr; 2],
+        octets: usize,
+        follows_routes: bool,
+        now: Instant,
+    ) -> Option<u32> {
+        let is_too_small = |mtu: &u32| u32::try_from(octets).is_ok_and(|octets| octets > *mtu);
+        let mtu = self.mtus(ends).into_iter().flatten().find(is_too_small)?;
+        self.carries(ends, follows_routes, now).then_some(mtu)
+    }
+
+    /// The MTUs of the links on the way of a packet, as far as the links have one.
+    fn mtus(&self, [from, to]: [Ipv6Addr; 2]) -> [Option<u32>; 2] {
+        let out = self.uplink_of(from).map(|(_, sender)| sender.plan.out.mtu);
+        let inbound = self.uplink_of(to).map(|(_, receiver)| receiver.plan.inbound.mtu);
+        [out, inbound].map(|mtu| mtu.filter(|mtu| *mtu > 0))
+    }
+
+    /// The times after which a router's error about a packet from this address arrives there. The packet goes to the core of
+    /// the Internet, and the error comes back by the same uplink. Empty if either is lost.
+    pub(crate) fn carry_back(&mut self, from: Ipv6Addr, now: Instant) -> Vec<Duration> {
+        let Some((_, state)) = self.uplink_of(from) else { return Vec::new() };
+        let links = [state.plan.out, state.plan.inbound];
+        let is_lost = self.any(&links, |link| link.loss) || !self.receives(from, now);
+        let delay = self.delay(&links);
+        if is_lost { Vec::new() } else { vec![delay] }
+    }
+
+    /// Whether large packets from one address to the other vanish: they do not fit into a link, and the errors about them do
+    /// not come back.
+    pub(crate) fn is_black_hole(&self, from: Ipv6Addr, to: Ipv6Addr) -> bool {
+        self.mtus([from, to]).iter().any(Option::is_some)
+            && self.works(from, to)
+            && !self.receives(from, Instant::ZERO)
+    }
+
     /// Time for which a packet waits on both links and is transmitted; `None` if a queue is full.
     ///
     /// The packet enters the second link after the delay of the first one, without its jitter. Packets of several
@@ -419,6 +457,9 @@ impl Network {
             }
             What::Loss { uplink: port, loss } => self.change(port, |state| {
                 (state.plan.out.loss, state.plan.inbound.loss) = (loss, loss);
+            }),
+            What::Mtu { uplink: port, mtu } => self.change(port, |state| {
+                (state.plan.out.mtu, state.plan.inbound.mtu) = (mtu, mtu);
             }),
             What::HealAll {} => {
                 self.cut_paths.clear();
@@ -573,5 +614,37 @@ mod tests {
         assert_eq!(send([a, b], ms(10_000)), [ms(110)], "empty");
         assert_eq!(network.longest_delay(), ms(5 + 250 + 1500 + 5));
         assert!(network.is_lossy());
+    }
+
+    #[test]
+    fn the_first_link_that_is_too_small_refuses_a_packet_that_gets_there() {
+        let mut plan = Plan::pair(Duration::from_secs(15));
+        let narrow = |mtu| Link { mtu, ..Link::clean(Duration::from_millis(5)) };
+        plan.hosts[0].uplinks[0].out = narrow(1400);
+        plan.hosts[1].uplinks[0].inbound = narrow(1300);
+        let mut network = Network::new(&plan, Rng::new(1, 2));
+        let [a, b] = [1, 2].map(|end| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, end));
+        for (host, address) in [a, b].into_iter().enumerate() {
+            network.add_address(Port { host, uplink: 0 }, Locator(address));
+        }
+        let now = Instant::ZERO + Duration::from_secs(1);
+        let refused =
+            |network: &Network, ends, octets| network.too_small_for(ends, octets, false, now);
+        assert_eq!(
+            [1300, 1301, 1401].map(|octets| refused(&network, [a, b], octets)),
+            [None, Some(1300), Some(1400)]
+        );
+        assert_eq!(refused(&network, [b, a], 1500), None, "the way back is another link");
+        assert_eq!(network.carry_back(a, now), [Duration::from_millis(10)]);
+        assert!(!network.is_black_hole(a, b));
+
+        let port = Port { host: 0, uplink: 0 };
+        network.apply(What::Cut { uplink: port, direction: Direction::In }, now);
+        assert_eq!(network.carry_back(a, now), []);
+        assert!(network.is_black_hole(a, b) && !network.is_black_hole(b, a));
+        network.apply(What::Mtu { uplink: Port { host: 1, uplink: 0 }, mtu: 0 }, now);
+        assert_eq!(refused(&network, [a, b], 1400), None);
+        network.apply(What::Cut { uplink: port, direction: Direction::Both }, now);
+        assert_eq!(refused(&network, [a, b], 1500), None, "the packet is lost before");
     }
 }

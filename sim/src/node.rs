@@ -141,11 +141,29 @@ impl Node {
         }
     }
 
+    /// Looks at the contexts of the host. `None` if it has none, or its core is dead.
+    pub(crate) fn with_contexts<T>(&self, look: impl FnOnce(&Contexts) -> T) -> Option<T> {
+        match (&self.core, &self.stack) {
+            (Some(core), _) => (!core.is_dead()).then(|| look(core.host.shim6())),
+            (None, Some(stack)) => Some(stack.with_contexts(look)),
+            (None, None) => None,
+        }
+    }
+
     /// The established context between these addresses, if there is one.
     pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
         match (&self.core, &self.stack) {
             (Some(core), _) => core.established(ulids),
             (None, Some(stack)) => stack.established(ulids),
+            (None, None) => None,
+        }
+    }
+
+    /// The session between these addresses, if there is one.
+    pub(crate) fn session(&self, ulids: UlidPair, now: Instant) -> Option<SessionView> {
+        match (&self.core, &self.stack) {
+            (Some(core), _) => session(&core.host, ulids, now),
+            (None, Some(stack)) => stack.session(ulids, now),
             (None, None) => None,
         }
     }
@@ -312,16 +330,11 @@ impl Core {
     fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
         established(&self.host, ulids)
     }
+}
 
-    /// The session between these addresses, if there is one.
-    pub(crate) fn session(&self, ulids: UlidPair, now: Instant) -> Option<SessionView> {
-        let pair = IlvPair::of(ulids);
-        self.sessions(now).find(|one| one.pair == pair)
-    }
-
-    fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
-        self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now))
-    }
+fn session(host: &Host, ulids: UlidPair, now: Instant) -> Option<SessionView> {
+    let pair = IlvPair::of(ulids);
+    host.ilnp()?.sessions(now).find(|one| one.pair == pair)
 }
 
 fn established(host: &Host, ulids: UlidPair) -> Option<EstablishedView> {

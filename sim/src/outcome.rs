@@ -11,6 +11,8 @@ use crate::log::HostEvent;
 pub struct Outcome {
     /// Number of times that traffic was cut off and flowed again within the bound.
     pub recovered: u32,
+    /// The longest of these times, from the cut to the first payload.
+    pub longest_recovery: Duration,
     /// Number of recoveries in which one host had lost the context and got it again from the other.
     pub regained: u32,
     /// Number of times that traffic was cut off and nothing could have restored it.
@@ -21,6 +23,8 @@ pub struct Outcome {
     pub sessions: u32,
     /// Number of times that a host took an uplink away from new connections although the uplink had a carrier.
     pub given_up: u32,
+    /// Number of packets that a router has dropped because they were too big for a link.
+    pub too_big: u32,
     /// Broken rules: the program may be wrong, or the simulator's expectation.
     pub violations: Vec<Violation>,
     /// Events of the cores, in order.
@@ -189,6 +193,9 @@ pub struct Summary {
     pub violations: u64,
     /// Sum of [`Outcome::recovered`].
     pub recovered: u64,
+    /// The longest [`Outcome::longest_recovery`].
+    #[serde(rename = "longest_recovery_s", serialize_with = "as_fraction")]
+    pub longest_recovery: Duration,
     /// Sum of [`Outcome::regained`].
     #[serde(skip)]
     pub regained: u64,
@@ -210,12 +217,17 @@ fn as_seconds<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error>
     out.serialize_u64(time.as_secs())
 }
 
+fn as_fraction<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
+    out.serialize_f64(time.as_secs_f64())
+}
+
 impl Summary {
     /// Counts one more run.
     pub fn add(&mut self, seed: u64, outcome: &Outcome) {
         self.seeds += 1;
         self.violations += outcome.violations.len() as u64;
         self.recovered += u64::from(outcome.recovered);
+        self.longest_recovery = self.longest_recovery.max(outcome.longest_recovery);
         self.regained += u64::from(outcome.regained);
         self.unrecoverable += u64::from(outcome.unrecoverable);
         self.unsettled += u64::from(outcome.unsettled);

@@ -1,5 +1,7 @@
 //! Packets of the sockets: IPv6 with TCP, UDP and the one ICMPv6 error that matters here.
 
+use std::net::Ipv6Addr;
+
 use moorline_types::{Locator, LocatorPair, UlidPair};
 use moorline_wire::ilnp::NONCE_AT;
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, IP6_LEN, Ip6};
@@ -134,6 +136,24 @@ pub(crate) fn unrecognized_option(quoted: &[u8]) -> Option<Vec<u8>> {
     Some(checksummed(locators.reversed(), ICMPV6, icmp, 2))
 }
 
+/// ICMPv6 Packet Too Big (RFC 4443 s3.2) of a router with this address. `None` if there is no error about the packet (s2.4 e):
+/// the packet may be an error itself.
+pub(crate) fn too_big(router: Ipv6Addr, quoted: &[u8], mtu: u32) -> Option<Vec<u8>> {
+    let (locators, _) = header(quoted).filter(|(_, next)| *next != ICMPV6)?;
+    let mut icmp = vec![TOO_BIG, 0, 0, 0];
+    icmp.extend(mtu.to_be_bytes());
+    icmp.extend(quoted.iter().take(MAX_QUOTE));
+    let back = LocatorPair::new(Locator(router), locators.local);
+    Some(checksummed(back, ICMPV6, icmp, 2))
+}
+
+/// The MTU of a Packet Too Big, and what the error has of the packet.
+pub(crate) fn quoted_too_big(packet: &[u8]) -> Option<(u32, &[u8])> {
+    let icmp = checked(packet, ICMPV6)?;
+    let (&[kind, _, _, _, a, b, c, d], quoted) = icmp.split_first_chunk::<8>()?;
+    (kind == TOO_BIG).then_some((u32::from_be_bytes([a, b, c, d]), quoted))
+}
+
 /// The packet that an error about the next header quotes.
 pub(crate) fn quoted_unrecognized(packet: &[u8]) -> Option<&[u8]> {
     let icmp = checked(packet, ICMPV6)?;
@@ -174,6 +194,10 @@ fn u16_of(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
+/// Type of Packet Too Big.
+const TOO_BIG: u8 = 2;
+/// Most octets of a packet that an error quotes: the error has 1280 octets at most (RFC 4443 s2.4 c).
+const MAX_QUOTE: usize = 1280 - IP6_LEN - 8;
 const NEXT_HEADER_AT: u32 = 6;
 const TCP_LEN: usize = 20;
 const UDP_LEN: usize = 8;
@@ -207,6 +231,18 @@ mod tests {
             changed[at] ^= 1;
             assert_eq!(Datagram::read(&changed), None, "octet {at}");
         }
+    }
+
+    #[test]
+    fn a_packet_too_big_quotes_what_fits_and_none_is_about_an_error() {
+        let router = "2001:db8:ffff::1".parse().expect("an address");
+        let long = Datagram { port: 1, label: 0, data: &[7; 1400] }.packet(pair());
+        let error = too_big(router, &long, 1300).expect("an error");
+        assert_eq!(error.len(), 1280);
+        assert_eq!(quoted_too_big(&error), Some((1300, &long[..MAX_QUOTE])));
+        let (back, _) = header(&error).expect("a header");
+        assert_eq!((back.local, back.peer), (Locator(router), pair().local.as_locator()));
+        assert_eq!(too_big(router, &error, 1300), None);
     }
 
     #[test]

@@ -92,8 +92,8 @@ pub struct HostPlan {
     /// Whether the host speaks ILNP by RFC 6740 to 6744 alone, to hosts with ILNP. The host is one without Moorline.
     #[serde(skip_serializing_if = "is_default")]
     pub plain_ilnp: bool,
-    /// Whether the host is a host stack in a process, with Shim6 beneath its own TCP, in place of a kernel with a daemon. Its
-    /// traffic is streams, and both ends of such a stream have the TCP of the host stack.
+    /// Whether the host is a host stack in a process, with Shim6 beneath its own TCP and UDP, in place of a kernel with a daemon. Both ends
+    /// of its traffic have the sockets of the host stack.
     #[serde(skip_serializing_if = "is_default")]
     pub stack: bool,
     /// Whether the host's traffic makes it ask for contexts. Otherwise it waits for its peers, like a server.
@@ -192,6 +192,10 @@ pub struct Link {
     /// Longest time that a packet waits for those before it. A packet that would wait longer is dropped.
     #[serde(with = "as_text", skip_serializing_if = "is_default")]
     pub queue: Duration,
+    /// Octets of the largest packet; zero for no limit. A router drops a larger one, and tells its sender by a Packet Too
+    /// Big (RFC 4443 s3.2).
+    #[serde(skip_serializing_if = "is_default")]
+    pub mtu: u32,
     /// Probability that a packet is lost.
     #[serde(skip_serializing_if = "is_default")]
     pub loss: Chance,
@@ -407,6 +411,13 @@ pub enum What {
         uplink: Port,
         /// Probability that a packet is lost, in each direction.
         loss: Chance,
+    },
+    /// An uplink has another MTU from now on, in both directions: see [`Link::mtu`].
+    Mtu {
+        /// The uplink.
+        uplink: Port,
+        /// Octets of the largest packet; zero for no limit.
+        mtu: u32,
     },
     /// Cuts and failures of ISPs, links and addresses end. Prefixes stay as they are.
     // The variant has braces, because serde refuses no unknown key beside the name of a variant without them.

@@ -75,7 +75,8 @@ pub fn random_mixed_plan(seed: u64) -> Plan {
     plan
 }
 
-/// Makes a random plan with a host stack on some hosts, or on all of them. Nobody attacks, and nobody speaks ILNP.
+/// Makes a random plan with a host stack on some hosts, or on all of them. Links may be too small for some packets, and host stacks may
+/// restart. Some hosts speak ILNP beside Shim6. Nobody attacks.
 #[must_use]
 pub fn random_stack_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, STACK_STREAM);
@@ -87,19 +88,60 @@ pub fn random_stack_plan(seed: u64) -> Plan {
             (host.stack, host.moorline, host.addresses) = (true, true, Addresses::Hba);
         }
     }
-    let is_of_stack = |workload: &Workload| {
-        [workload.from, workload.to].iter().any(|port| plan.hosts[port.host].stack)
+    let Plan { hosts, workloads, .. } = &mut plan;
+    let is_of_stack = |workload: &&mut Workload| {
+        [workload.from, workload.to].iter().any(|port| hosts[port.host].stack)
     };
-    let mut workloads = plan.workloads.clone();
-    for workload in workloads.iter_mut().filter(|workload| is_of_stack(workload)) {
-        let bytes = 100_000 + rng.below(2_000_000);
-        let pace = workload.kind.pace();
-        let is_paced = rng.is(Chance::percent(60));
-        let pace = pace.filter(|_| is_paced);
-        workload.kind = Kind::Stream { bytes: if is_paced { u64::MAX } else { bytes }, pace };
+    for workload in workloads.iter_mut().filter(is_of_stack) {
+        workload.kind = kind_of_stack(&mut rng, workload.kind);
     }
-    plan.workloads = workloads;
+    if rng.is(Chance::percent(40)) {
+        narrow_links(&mut rng, &mut plan);
+    }
+    if rng.is(Chance::percent(30)) {
+        plan = plan.with_ilnp(rng.below(u64::MAX));
+    }
+    if rng.is(Chance::percent(25)) {
+        let at = rng.between(Duration::from_secs(5), end_of(&plan.changes) + OVERLAP);
+        plan.changes.push(Change { at, what: What::Reboot { host: first } });
+    }
     plan.delayed(STACKS_READY).without_what_stacks_lack()
+}
+
+/// Traffic of the sockets of a host stack: a stream, or datagrams of which some need fragments.
+fn kind_of_stack(rng: &mut Rng, kind: Kind) -> Kind {
+    let pace = kind.pace();
+    if rng.is(Chance::percent(50)) {
+        let bytes = 100_000 + rng.below(2_000_000);
+        let is_paced = pace.is_some() && rng.is(Chance::percent(60));
+        let bytes = if is_paced { u64::MAX } else { bytes };
+        return Kind::Stream { bytes, pace: pace.filter(|_| is_paced) };
+    }
+    let octets = 1300 + rng.index(LONGEST_DATAGRAM - 1300);
+    let has_fragments = rng.is(Chance::percent(50));
+    let of = |pace: Pace| if has_fragments { Pace { octets, ..pace } } else { pace };
+    match kind {
+        Kind::Stream { .. } => kind,
+        Kind::Requests { pace } => Kind::Requests { pace: of(pace) },
+        Kind::Datagrams { pace, both_ways } => Kind::Datagrams { pace: of(pace), both_ways },
+    }
+}
+
+/// Gives half of the links an MTU, and lets others get one later.
+fn narrow_links(rng: &mut Rng, plan: &mut Plan) {
+    let last = end_of(&plan.changes);
+    for link in plan.hosts.iter_mut().flat_map(|host| &mut host.uplinks) {
+        for link in [&mut link.out, &mut link.inbound] {
+            if rng.is(Chance::percent(50)) {
+                link.mtu = rng.pick(&MTUS).unwrap_or(0);
+            }
+        }
+    }
+    for _ in 0..1 + rng.index(4) {
+        let at = rng.duration(last + OVERLAP);
+        let what = What::Mtu { uplink: port(rng, &plan.hosts), mtu: rng.pick(&MTUS).unwrap_or(0) };
+        plan.changes.push(Change { at, what });
+    }
 }
 
 /// Makes a random plan with ILNP, without hosts that have ILNP by the RFCs alone.
@@ -377,3 +419,7 @@ const LONGEST: Duration = Duration::from_secs(3600);
 const STACKS_READY: Duration = Duration::from_secs(5);
 /// Longest time for which an uplink has an old and a new prefix.
 const OVERLAP: Duration = Duration::from_secs(30);
+/// MTUs of links: without a limit, behind PPPoE and behind tunnels, and the least one (RFC 8200 s5).
+const MTUS: [u32; 5] = [0, 1492, 1420, 1300, 1280];
+/// Octets of the longest datagram of a host stack: several fragments.
+const LONGEST_DATAGRAM: usize = 6000;

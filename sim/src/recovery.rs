@@ -43,6 +43,8 @@ pub(crate) struct Watch {
 struct Episode {
     since: Instant,
     expectation: Expectation,
+    /// Time of the first arrival of a packet that was not under way at the beginning.
+    flows_at: Option<Instant>,
     has_failed: bool,
 }
 
@@ -97,7 +99,7 @@ impl Watch {
 
     /// Begins an episode, after the one before has ended.
     pub(crate) fn begin(&mut self, expectation: Expectation, now: Instant) {
-        self.episode = Some(Episode { since: now, expectation, has_failed: false });
+        self.episode = Some(Episode { since: now, expectation, flows_at: None, has_failed: false });
     }
 
     /// Notes an arrival.
@@ -107,7 +109,18 @@ impl Watch {
             self.flows_since = now;
         }
         self.last = now;
+        if let Some(episode) = &mut self.episode
+            && now > episode.expectation.settled
+        {
+            episode.flows_at.get_or_insert(now);
+        }
         late
+    }
+
+    /// Time from the beginning of the episode until traffic flowed.
+    pub(crate) fn took(&self) -> Option<Duration> {
+        let episode = self.episode?;
+        Some(episode.flows_at?.since(episode.since))
     }
 
     /// Promises nothing from now on.
@@ -181,6 +194,7 @@ mod tests {
         for second in 119..130 {
             assert_eq!(watch.on_delivery(at(second)), None);
         }
+        assert_eq!(watch.took(), Some(Duration::from_secs(19)));
         assert_eq!(watch.end(at(131)), (None, Some(End::Recovered)));
     }
 

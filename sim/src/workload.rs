@@ -2,18 +2,25 @@
 
 mod content;
 mod datagrams;
+mod ends;
+mod numbered;
 mod stream;
 mod tcp;
+mod udp;
 
+use moorline_stack::stack::Carried;
 use moorline_types::{Instant, UlidPair};
 
 use crate::log::instant;
 use crate::plan::{Kind, Workload};
-use datagrams::{Back, Datagrams};
+use datagrams::Datagrams;
+use numbered::{Back, Numbered};
 use stream::Stream;
 
 pub(crate) use content::Sum;
-pub(crate) use tcp::{End, Tcp};
+pub(crate) use ends::End;
+pub(crate) use tcp::Tcp;
+pub(crate) use udp::Udp;
 
 /// An end of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -50,6 +57,8 @@ pub(crate) struct Running {
     /// ULIDs as the first side has them.
     pub(crate) ulids: UlidPair,
     pub(crate) application: Box<dyn Application>,
+    /// Whether the application is a connection of the host stack's TCP.
+    pub(crate) has_tcp: bool,
     /// Time of the last packet to each side.
     last_packets: [Option<Instant>; 2],
     /// Whether the workload has ended, and its end has been handled.
@@ -68,6 +77,28 @@ pub(crate) trait Application: std::fmt::Debug {
     /// [`Self::handle_packet`].
     fn advance(&mut self, _side: Side, _now: Instant) -> Option<usize> {
         Some(0)
+    }
+
+    /// Handles a Packet Too Big to `side`. Its quote has the addresses of the sockets.
+    fn handle_too_big(&mut self, _side: Side, _packet: &[u8], _now: Instant) {}
+
+    /// Takes how the packets of `side` leave a host with a daemon; `None` if with the addresses of the sockets.
+    fn follow_path(&mut self, _side: Side, _carried: Option<Carried>) {}
+
+    /// Takes the word that the host stack of `side` has restarted, without its sockets. Returns whether the application goes on, and opens
+    /// its socket again: see [`Self::reopen`]. A connection of TCP does not.
+    fn handle_reboot(&mut self, _side: Side, _now: Instant) -> bool {
+        false
+    }
+
+    /// Opens the socket of `side` at a host that has restarted. Returns whether there is one.
+    fn reopen(&mut self, _side: Side, _end: End, _now: Instant) -> bool {
+        false
+    }
+
+    /// Whether both sides have their sockets. A host that has restarted may lack the address of its socket.
+    fn has_sockets(&self) -> bool {
+        true
     }
 
     fn handle_timeout(&mut self, now: Instant);
@@ -102,19 +133,27 @@ impl Running {
     pub(crate) fn new(number: usize, plan: Workload, ulids: UlidPair, start: Instant) -> Self {
         let port = port_of(number);
         let times = [Some(start), plan.until.map(instant)];
-        let datagrams = |pace, back| Box::new(Datagrams::new(port, ulids, pace, back, times));
         let application: Box<dyn Application> = match plan.kind {
             Kind::Stream { bytes, pace } => Box::new(Stream::new(port, ulids, bytes, pace, times)),
-            Kind::Requests { pace } => datagrams(pace, Back::Answers),
-            Kind::Datagrams { pace, both_ways: true } => datagrams(pace, Back::TheSame),
-            Kind::Datagrams { pace, both_ways: false } => datagrams(pace, Back::Nothing),
+            Kind::Requests { pace } | Kind::Datagrams { pace, .. } => {
+                let numbered = Numbered::new(port, pace, Back::of(plan.kind), times);
+                Box::new(Datagrams::new(port, ulids, numbered))
+            }
         };
         Self::with(plan, ulids, application)
     }
 
     /// A workload with this application.
     pub(crate) fn with(plan: Workload, ulids: UlidPair, application: Box<dyn Application>) -> Self {
-        Self { plan, ulids, application, last_packets: [None; 2], is_over: false, wake: None }
+        Self {
+            plan,
+            ulids,
+            application,
+            has_tcp: false,
+            last_packets: [None; 2],
+            is_over: false,
+            wake: None,
+        }
     }
 
     pub(crate) fn host(&self, side: Side) -> usize {

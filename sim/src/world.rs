@@ -66,6 +66,10 @@ struct World<'a> {
     changes_left: usize,
     /// Number of workloads that have not begun.
     starts_left: usize,
+    /// Workloads whose sockets a host stack has lost by a restart, with its time.
+    restarts: BTreeMap<usize, Instant>,
+    /// Number of such workloads in the run so far.
+    begun_anew: usize,
     has_changed: bool,
     /// Time of the last change.
     changed_at: Option<Instant>,
@@ -99,6 +103,8 @@ enum Occurrence {
     Work(usize),
     /// A workload begins.
     Start(usize),
+    /// A socket opens again at a host that has restarted.
+    Reopen(usize, Side),
     /// The attacker sends a packet.
     Attack,
     /// The simulator looks whether the run is over.
@@ -192,6 +198,8 @@ impl<'a> World<'a> {
             ways: BTreeMap::new(),
             changes_left: schedule.len(),
             starts_left: plan.workloads.len(),
+            restarts: BTreeMap::new(),
+            begun_anew: 0,
             has_changed: false,
             changed_at: None,
             has_settled: false,
@@ -237,6 +245,7 @@ impl<'a> World<'a> {
             Occurrence::Wake(host) => self.on_wake(host),
             Occurrence::Work(number) => self.on_work(number),
             Occurrence::Start(number) => self.on_start(number),
+            Occurrence::Reopen(number, side) => self.on_reopen(number, side),
             Occurrence::Attack => self.on_attack(),
             Occurrence::Look => self.on_look(),
         }
@@ -302,7 +311,7 @@ impl<'a> World<'a> {
     fn on_start(&mut self, number: usize) {
         let Some(&plan) = self.plan.workloads.get(number) else { return };
         if [plan.from, plan.to].iter().any(|port| self.is_stack(port.host)) {
-            return self.on_start_of_tcp(number, plan);
+            return self.on_start_of_sockets(number, plan);
         }
         self.starts_left -= 1;
         let newest = |port: Port| self.nodes.get(port.host)?.addresses.newest(port.uplink);
@@ -339,6 +348,8 @@ impl<'a> World<'a> {
             return;
         }
         workload.wake = None;
+        self.follow_paths(number);
+        let Some(workload) = self.workloads.get_mut(&number) else { return };
         if workload.application.poll_timeout().is_some_and(|at| at <= self.now) {
             workload.application.handle_timeout(self.now);
         }

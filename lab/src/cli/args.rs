@@ -135,8 +135,11 @@ pub struct SimArgs {
     /// Some or all hosts of made-up plans speak ILNP beside Shim6.
     #[arg(long, conflicts_with = "plan")]
     pub ilnp: bool,
+    /// Some or all hosts of made-up plans are host stacks in a process, with their own TCP and UDP.
+    #[arg(long, conflicts_with_all = ["plan", "ilnp"])]
+    pub stacks: bool,
     /// A host's own addresses beside a host without Moorline, on links whose routers, carriers and people change.
-    #[arg(long, conflicts_with_all = ["plan", "ilnp", "print_plan", "mermaid"])]
+    #[arg(long, conflicts_with_all = ["plan", "ilnp", "stacks", "print_plan", "mermaid"])]
     pub addresses: bool,
     /// Play this plan (TOML, see docs/simulator.md) with each seed, not one made up from it.
     #[arg(long, value_name = "FILE")]

@@ -3,8 +3,8 @@ use super::show;
 use crate::interrupt::{self, Interrupted};
 use anyhow::Context;
 use moorline_sim::{
-    Outcome, Plan, Summary, random_mixed_plan, random_plan, run, run_addresses, run_many, trace,
-    trace_addresses,
+    Outcome, Plan, Summary, random_mixed_plan, random_plan, random_stack_plan, run, run_addresses,
+    run_many, trace, trace_addresses,
 };
 use serde::Serialize;
 use std::fs;
@@ -35,7 +35,11 @@ pub(super) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
         Plan::from_toml(&text).with_context(|| path.display().to_string())
     });
     let fixed = fixed.transpose()?;
-    let random = if args.ilnp { random_mixed_plan } else { random_plan };
+    let random = match (args.ilnp, args.stacks) {
+        (true, _) => random_mixed_plan,
+        (false, true) => random_stack_plan,
+        (false, false) => random_plan,
+    };
     let plan = |seed| fixed.clone().unwrap_or_else(|| random(seed));
     if args.print_plan {
         write!(out, "{}", plan(args.first_seed).to_toml())?;
@@ -110,8 +114,9 @@ impl Report {
         if !args.addresses {
             text.push_str(&format!(
                 "traffic was cut off {} times: {recovered} recovered in time, {unrecoverable} could not, \
-                 {unsettled} had no time to\n",
+                 {unsettled} had no time to\nthe longest recovery took {:.1} s\n",
                 recovered + unrecoverable + unsettled,
+                self.summary.longest_recovery.as_secs_f64(),
             ));
         }
         let packets = if args.addresses { "Router Advertisements" } else { "packets" };
@@ -123,11 +128,12 @@ impl Report {
         if let Some(first) = self.failures.first() {
             let plan = args.plan.as_ref().map(|path| format!(" --plan {}", path.display()));
             let (seed, plan) = (first.seed, plan.unwrap_or_default());
-            let world = match (args.ilnp, args.addresses) {
-                (true, _) => " --ilnp",
-                (false, true) => " --addresses",
-                (false, false) => "",
-            };
+            let worlds = [
+                (args.ilnp, " --ilnp"),
+                (args.stacks, " --stacks"),
+                (args.addresses, " --addresses"),
+            ];
+            let world = worlds.iter().find(|(is_it, _)| *is_it).map_or("", |(_, option)| option);
             text.push_str(&format!(
                 "again: moorline-lab sim --seeds 1 --first-seed {seed}{plan}{world}\n"
             ));
@@ -143,6 +149,7 @@ mod tests {
     fn args(seeds: u64, first_seed: u64) -> SimArgs {
         SimArgs {
             ilnp: false,
+            stacks: false,
             addresses: false,
             seeds,
             first_seed,
@@ -175,6 +182,20 @@ mod tests {
         assert!(text.contains(" Router Advertisements in "), "{text}");
         let log = run(&SimArgs { trace: true, ..with_addresses });
         assert!(log.contains("the daemon starts\n") && log.contains("Moorline: Add"), "{log}");
+    }
+
+    #[test]
+    fn networks_with_host_stacks_are_played_and_printed() {
+        let with_stacks = SimArgs { stacks: true, ..args(2, 7) };
+        let text = run(&with_stacks);
+        assert!(text.starts_with("2 runs, seeds from 7: 0 violations\n"), "{text}");
+        let toml = run(&SimArgs { print_plan: true, ..with_stacks });
+        assert!(toml.contains("stack = true\n"), "{toml}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("plan.toml");
+        fs::write(&path, &toml).unwrap();
+        let again = run(&SimArgs { plan: Some(path), ..args(1, 7) });
+        assert_eq!(again, run(&SimArgs { stacks: true, ..args(1, 7) }));
     }
 
     #[test]
@@ -221,5 +242,7 @@ mod tests {
         let with_plan = SimArgs { plan: Some("my.toml".into()), ..args(10, 1) };
         let text = report.text(&with_plan);
         assert!(text.ends_with("--first-seed 9 --plan my.toml\n"), "{text}");
+        let text = report.text(&SimArgs { stacks: true, ..args(10, 1) });
+        assert!(text.ends_with("--first-seed 9 --stacks\n"), "{text}");
     }
 }

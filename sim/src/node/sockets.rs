@@ -21,6 +21,15 @@ impl HostSockets<'_> {
         ends.filter(|(workload, side)| workload.host(*side) == self.host)
     }
 
+    /// The workload of a packet with these ports. A connection of the host stack's TCP has another port at the end that connects.
+    fn number(&self, ports: (u16, u16)) -> Option<usize> {
+        if ports.0 == ports.1 {
+            return number_of(ports.0);
+        }
+        let has_tcp = |number: &usize| self.workloads.get(number).is_some_and(|one| one.has_tcp);
+        [ports.0, ports.1].into_iter().filter_map(number_of).find(has_tcp)
+    }
+
     /// Whether a socket is connected between these ULIDs: all sockets are, except those of servers of requests.
     pub(crate) fn are_connected(&self, ulids: UlidPair) -> bool {
         self.ends().any(|(workload, side)| {
@@ -32,9 +41,7 @@ impl HostSockets<'_> {
 
 impl Sockets for HostSockets<'_> {
     fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
-        let Some(number) = number_of(ports.0).filter(|_| ports.0 == ports.1) else {
-            return Socket::None;
-        };
+        let Some(number) = self.number(ports) else { return Socket::None };
         // A connection that has ended waits for late segments (TIME-WAIT).
         let Some(workload) = self.workloads.get(&number) else { return Socket::None };
         let is_here = |side: &Side| {

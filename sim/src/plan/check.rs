@@ -17,10 +17,7 @@ impl Plan {
             require(workload.from.host != workload.to.host, || {
                 "goes from a host to itself".into()
             })?;
-            require(self.has_sockets_for(workload), || {
-                "a host with `stack` has traffic of the kind `stream` only".into()
-            })?;
-            check_pace(workload.kind)
+            check_pace(workload.kind, self.longest_datagram(workload))
         })?;
         each("change", &self.changes, |change| self.is_possible(change.what))?;
         each("flap", &self.flaps, |flap| self.is_possible(flap.fault.begin()))?;
@@ -34,11 +31,11 @@ impl Plan {
         require(self.schedule().len() < MAX_CHANGES, too_many).map_err(whole)
     }
 
-    /// Whether the sockets of both hosts can have this traffic.
-    pub(crate) fn has_sockets_for(&self, workload: &Workload) -> bool {
-        let is_stream = matches!(workload.kind, Kind::Stream { .. });
+    /// Octets of the longest datagram of a workload. If one end is a host stack, both ends cut datagrams into fragments.
+    fn longest_datagram(&self, workload: &Workload) -> usize {
         let ends = [workload.from.host, workload.to.host].map(|host| self.hosts.get(host));
-        is_stream || !ends.iter().flatten().any(|host| host.stack)
+        let has_stack = ends.iter().flatten().any(|host| host.stack);
+        if has_stack { MAX_FRAGMENTED } else { MAX_DATAGRAM }
     }
 
     /// Whether a change can happen to its host. A host stack has no daemon, has its addresses and routes from its routers, and does not
@@ -52,10 +49,7 @@ impl Plan {
             | What::PrefixAdded { uplink }
             | What::Misled { uplink }
             | What::PrefixWithdrawn { uplink } => uplink.host,
-            What::Kill { host }
-            | What::Restart { host }
-            | What::Reboot { host }
-            | What::CutProtected { host } => host,
+            What::Kill { host } | What::Restart { host } => host,
             What::Cut { .. }
             | What::CutPath { .. }
             | What::CarrierDown { .. }
@@ -63,12 +57,15 @@ impl Plan {
             | What::Filter { .. }
             | What::FilterEnd { .. }
             | What::Loss { .. }
+            | What::Mtu { .. }
             | What::Heal { .. }
             | What::IspDown { .. }
             | What::IspUp { .. }
             | What::CutTransit { .. }
+            | What::Reboot { .. }
             | What::Suspend { .. }
             | What::Resume { .. }
+            | What::CutProtected { .. }
             | What::HealAll {} => return true,
         };
         !self.hosts.get(host).is_some_and(|host| host.stack)
@@ -83,6 +80,7 @@ impl Plan {
 
     fn has_place_of(&self, what: What) -> Result<(), String> {
         match what {
+            What::Mtu { uplink, mtu } => self.has_uplink(uplink).and_then(|()| check_mtu(mtu)),
             What::CutPath { uplink, to_uplink } => {
                 self.has_uplink(uplink).and_then(|()| self.has_uplink(to_uplink))
             }
@@ -150,9 +148,9 @@ fn check_host(host: &HostPlan) -> Result<(), String> {
     require(!host.plain_ilnp || !host.moorline && !host.ilnp && is_one, || {
         "`plain-ilnp` needs `moorline = false` and `addresses = \"one-identifier\"`".into()
     })?;
-    let is_alone = host.moorline && !host.ilnp && host.addresses == Addresses::Hba;
-    require(!host.stack || is_alone, || {
-        "`stack` goes with `addresses = \"hba\"`, and without `ilnp`".into()
+    let has_set = host.moorline && host.addresses == Addresses::Hba;
+    require(!host.stack || has_set, || {
+        "`stack` goes with `addresses = \"hba\"` and Moorline".into()
     })?;
     require(SEND_TIMEOUT.contains(&host.send_timeout), || {
         "`send-timeout` is outside 200ms to 100s".into()
@@ -167,14 +165,19 @@ fn check_host(host: &HostPlan) -> Result<(), String> {
         require((link.rate > 0) != link.queue.is_zero(), || {
             "`rate` and `queue` go together".into()
         })?;
+        check_mtu(link.mtu)?;
     }
     Ok(())
 }
 
-fn check_pace(kind: Kind) -> Result<(), String> {
+fn check_mtu(mtu: u32) -> Result<(), String> {
+    require(mtu == 0 || MTU.contains(&mtu), || "`mtu` is outside 1280 to 65535 octets".into())
+}
+
+fn check_pace(kind: Kind, longest: usize) -> Result<(), String> {
     let Some(Pace { octets, interval }) = kind.pace() else { return Ok(()) };
     require(interval >= LEAST_INTERVAL, || format!("`interval` is below {LEAST_INTERVAL:?}"))?;
-    let most = if matches!(kind, Kind::Stream { .. }) { usize::MAX } else { MAX_DATAGRAM };
+    let most = if matches!(kind, Kind::Stream { .. }) { usize::MAX } else { longest };
     within(octets, 1..=most, "`octets`")
 }
 
@@ -192,9 +195,13 @@ const SEND_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(100);
 /// Octets a second: from a modem's rate to ten times the rate of any host here.
 const RATE: RangeInclusive<u64> = 1000..=10_000_000_000;
+/// MTUs of links: no link of IPv6 has less (RFC 8200 s5).
+const MTU: RangeInclusive<u32> = 1280..=65_535;
 /// Largest delay: there and back takes roughly as long as the backoff from Initial Probe Timeout.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 /// Smallest time between packets of a workload or an attacker.
 const LEAST_INTERVAL: Duration = Duration::from_millis(1);
 /// Largest payload: all headers have room within 1500 octets.
 const MAX_DATAGRAM: usize = 1400;
+/// Largest payload of datagrams in fragments: a UDP packet has room for a little more.
+const MAX_FRAGMENTED: usize = 65_000;

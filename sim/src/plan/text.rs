@@ -113,6 +113,8 @@ impl fmt::Display for What {
             }
             Self::FilterEnd { uplink } => write!(f, "{uplink} passes protocol 140 again"),
             Self::Loss { uplink, loss } => write!(f, "{uplink} loses {loss} each way"),
+            Self::Mtu { uplink, mtu: 0 } => write!(f, "{uplink} takes packets of any length"),
+            Self::Mtu { uplink, mtu } => write!(f, "{uplink} takes packets of {mtu} octets"),
             Self::HealAll {} => f.write_str("heal everything"),
             Self::Kill { host } => write!(f, "kill the core of {}", host_name(*host)),
             Self::Restart { host } => write!(f, "restart the core of {}", host_name(*host)),

@@ -5,7 +5,7 @@ use moorline_types::{Instant, UlidPair};
 
 use super::content::{Sum, content};
 use super::{Application, Side};
-use crate::packet::Segment;
+use crate::packet::{self, Segment};
 use crate::plan::Pace;
 
 /// Bytes from one side to the other, in order and complete: TCP without its handshake.
@@ -37,6 +37,8 @@ struct Sender {
     /// Octets up to here have been sent at some time.
     highest: u64,
     window: u64,
+    /// Octets of data in a segment. A Packet Too Big lowers it for good.
+    segment: u64,
     duplicates: u32,
     /// Fast retransmission ends when this octet is acknowledged.
     recover: u64,
@@ -65,8 +67,13 @@ impl Stream {
         [start, until]: [Option<Instant>; 2],
     ) -> Self {
         let progress = start.unwrap_or(Instant::ZERO);
-        let sender =
-            Sender { next_write: start, window: INITIAL_WINDOW, progress, ..Sender::default() };
+        let sender = Sender {
+            next_write: start,
+            window: INITIAL_WINDOW,
+            segment: SEGMENT,
+            progress,
+            ..Sender::default()
+        };
         let receiver = Receiver::default();
         Self { port, ulids, bytes, pace, until, sender, receiver, packets: VecDeque::new() }
     }
@@ -80,6 +87,19 @@ impl Application for Stream {
         }
         self.on_ack(segment.ack, now);
         Some(0)
+    }
+
+    /// RFC 8201 s5.4: what was lost goes again in segments that fit, at once.
+    fn handle_too_big(&mut self, side: Side, packet: &[u8], now: Instant) {
+        let quoted = packet::quoted_too_big(packet);
+        let of_ours = quoted.filter(|(_, quoted)| packet::port(quoted) == Some(self.port));
+        let Some((mtu, _)) = of_ours.filter(|_| side == Side::From) else { return };
+        let segment = u64::from(mtu).saturating_sub(HEADERS).max(LEAST_SEGMENT);
+        if segment < self.sender.segment {
+            self.sender.segment = segment;
+            self.go_back(now);
+            self.send(now);
+        }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -207,7 +227,7 @@ impl Stream {
             sender.arm(now);
             // RFC 6582: a partial acknowledgement means that the next segment is lost too.
             if sender.una < sender.recover && sender.nxt == sender.highest {
-                let (at, len) = (sender.una, (sender.highest - sender.una).min(SEGMENT));
+                let (at, len) = (sender.una, (sender.highest - sender.una).min(sender.segment));
                 self.push_data(at, len);
             }
         }
@@ -224,7 +244,7 @@ impl Stream {
             sender.duplicates = 0;
             sender.recover = sender.highest;
             sender.window = (sender.window / 2).max(2 * SEGMENT);
-            let (at, len) = (sender.una, (sender.highest - sender.una).min(SEGMENT));
+            let (at, len) = (sender.una, (sender.highest - sender.una).min(sender.segment));
             self.push_data(at, len);
         }
     }
@@ -248,7 +268,7 @@ impl Sender {
     /// Octets of the next segment, if there is one and the window has room.
     fn next_segment(&self) -> Option<u64> {
         let in_flight = self.nxt - self.una;
-        let len = (self.written - self.nxt).min(SEGMENT);
+        let len = (self.written - self.nxt).min(self.segment);
         (len > 0 && in_flight + len <= self.window).then_some(len)
     }
 
@@ -312,6 +332,10 @@ const SEGMENT: u64 = 1400;
 /// Ten segments (RFC 6928).
 const INITIAL_WINDOW: u64 = 10 * SEGMENT;
 const MAX_WINDOW: u64 = 64 * SEGMENT;
+/// Octets of the headers of IPv6 and TCP.
+const HEADERS: u64 = 40 + 20;
+/// Least octets of data in a segment: a packet of 1280 octets has room for them and more.
+const LEAST_SEGMENT: u64 = 1024;
 const DUPLICATES: u32 = 3;
 /// Smallest timeout, as in Linux; RFC 6298 has 1 s.
 const MIN_RTO: Duration = Duration::from_millis(200);

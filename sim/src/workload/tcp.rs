@@ -1,23 +1,12 @@
-use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::fmt;
-use std::net::Ipv6Addr;
-use std::rc::Rc;
 use std::time::Duration;
 
-use moorline_ip::ethernet::{self, Ethernet};
-use moorline_ip::{Mac, PacketBuf};
-use moorline_protected::Host;
-use moorline_protected::world::Router;
-use moorline_stack::address::{self, Given};
 use moorline_stack::socket::Error;
-use moorline_stack::stack::{Config, Stack, WireConfig, WireId};
+use moorline_stack::stack::Carried;
 use moorline_stack::tcp::{ListenerId, State, TcpId};
-use moorline_types::{Instant, Locator, Prefix, Ulid, UlidPair};
+use moorline_types::{Instant, Locator, Ulid, UlidPair};
 
 use super::content::content;
-use super::{Application, Side};
-use crate::packet;
+use super::{Application, End, Side};
 use crate::plan::Pace;
 
 /// A connection of the TCP of the host stack: bytes from one side to the other.
@@ -47,21 +36,6 @@ pub(crate) struct Tcp {
     last: Instant,
     /// Why the connection is over before its end, and when it was.
     failure: Option<(Error, Instant)>,
-}
-
-/// The sockets at an end of a connection.
-pub(crate) enum End {
-    /// Those of a host stack.
-    Stack(Rc<RefCell<Host>>),
-    /// Those of a kernel: its packets go through the data planes of the simulated host.
-    Kernel(Box<Kernel>),
-}
-
-/// A kernel with one address.
-pub(crate) struct Kernel {
-    stack: Stack,
-    address: Ipv6Addr,
-    packets: VecDeque<Vec<u8>>,
 }
 
 impl Tcp {
@@ -189,10 +163,16 @@ impl Tcp {
 
 impl Application for Tcp {
     fn handle_packet(&mut self, side: Side, packet: &[u8], now: Instant) -> Option<usize> {
-        if let End::Kernel(kernel) = &mut self.ends[side as usize] {
-            kernel.handle_packet(packet, now);
-        }
+        self.ends[side as usize].handle_packet(packet, now);
         self.advance(side, now)
+    }
+
+    fn handle_too_big(&mut self, side: Side, packet: &[u8], now: Instant) {
+        self.ends[side as usize].handle_packet(packet, now);
+    }
+
+    fn follow_path(&mut self, side: Side, carried: Option<Carried>) {
+        self.ends[side as usize].follow_path(side.pair(self.ulids), carried);
     }
 
     fn advance(&mut self, side: Side, now: Instant) -> Option<usize> {
@@ -210,37 +190,31 @@ impl Application for Tcp {
         if self.next_write.is_some_and(|at| at <= now) {
             self.write(now);
         }
-        for end in &mut self.ends {
-            if let End::Kernel(kernel) = end
-                && kernel.stack.poll_timeout().is_some_and(|at| at <= now)
-            {
-                kernel.stack.handle_timeout(now);
-            }
-        }
+        self.ends.iter_mut().for_each(|end| end.handle_timeout(now));
         self.send(now);
     }
 
     fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)> {
-        Side::BOTH.into_iter().find_map(|side| match &mut self.ends[side as usize] {
-            End::Kernel(kernel) => Some((side, kernel.poll_packet()?)),
-            End::Stack(_) => None,
-        })
+        End::poll_packet(&mut self.ends)
     }
 
     fn poll_timeout(&self) -> Option<Instant> {
-        let kernels = self.ends.iter().filter_map(|end| match end {
-            End::Kernel(kernel) => kernel.stack.poll_timeout(),
-            End::Stack(_) => None,
-        });
-        kernels.chain(self.next_write).min()
+        self.ends.iter().filter_map(End::poll_timeout).chain(self.next_write).min()
     }
 
     fn handle_path_restored(&mut self, side: Side, now: Instant) {
-        let UlidPair { local, peer } = side.pair(self.ulids);
-        // A host stack tells its TCP itself.
-        if let End::Kernel(kernel) = &mut self.ends[side as usize] {
-            kernel.stack.handle_move(local.0, peer.0, now);
+        self.ends[side as usize].handle_move(side.pair(self.ulids), now);
+    }
+
+    /// The next connection listens at the same port. That listener must not take the SYN of this one.
+    fn handle_reboot(&mut self, _side: Side, now: Instant) -> bool {
+        let Self { listener, out, is_open, ends: [from, to], .. } = self;
+        // What the host that has restarted had is not there.
+        let _ = to.with(now, |stack| stack.tcp_unlisten(*listener, now));
+        if !*is_open {
+            let _ = from.with(now, |stack| stack.tcp_abort(*out, now));
         }
+        false
     }
 
     fn is_finished(&self) -> bool {
@@ -261,85 +235,8 @@ impl Application for Tcp {
     }
 }
 
-impl End {
-    pub(crate) fn kernel(address: Locator, seed: [u8; 32], now: Instant) -> Self {
-        Self::Kernel(Box::new(Kernel::new(address.0, seed, now)))
-    }
-
-    fn with<T>(&mut self, now: Instant, call: impl FnOnce(&mut Stack) -> T) -> T {
-        match self {
-            Self::Stack(host) => host.borrow_mut().with_stack(now, call),
-            Self::Kernel(kernel) => call(&mut kernel.stack),
-        }
-    }
-}
-
-impl Kernel {
-    /// A kernel that has an address at once, and a route.
-    fn new(address: Ipv6Addr, seed: [u8; 32], now: Instant) -> Self {
-        let mut stack = Stack::new(Config { intercepts: true, ..Config::default() }, seed, now);
-        let addressing = address::Config {
-            makes_global: false,
-            dad_transmits: 0,
-            ..address::Config::new(STATION)
-        };
-        let wire = stack.add_wire(WireConfig { mtu: MTU, addressing, ip4: None }, now);
-        let forever = address::Lifetimes { preferred: None, valid: None };
-        let given = Given {
-            address,
-            prefix_len: 64,
-            is_generated: true,
-            is_optimistic: true,
-            lifetimes: forever,
-        };
-        // A new stack takes an address.
-        let _ = stack.add_address(wire, &given, now);
-        let mut router = Router::of_prefix(0, Prefix::new(address, 64));
-        router.advertise();
-        if let Some(frame) = router.poll_frame() {
-            stack.handle_frame(wire, frame, now);
-        }
-        Self { stack, address, packets: VecDeque::new() }
-    }
-
-    fn handle_packet(&mut self, packet: &[u8], now: Instant) {
-        let mut frame = PacketBuf::copy_of(packet);
-        let link = Ethernet { destination: STATION, source: ROUTER, ether_type: ethernet::IPV6 };
-        frame.prepend(&link.octets());
-        self.stack.handle_frame(WireId(0), frame, now);
-        while let Some((arrival, packet)) = self.stack.poll_inbound() {
-            self.stack.handle_inbound(arrival, packet, now);
-        }
-    }
-
-    /// The next packet of a socket. What the kernel says on its link goes nowhere.
-    fn poll_packet(&mut self) -> Option<Vec<u8>> {
-        while self.stack.poll_frame().is_some() || self.stack.poll_event().is_some() {}
-        let own = Locator(self.address);
-        let is_of_socket =
-            |packet: &Vec<u8>| packet::header(packet).is_some_and(|(pair, _)| pair.local == own);
-        while let Some(packet) = self.stack.poll_outbound() {
-            self.packets.extend(Some(packet.to_vec()).filter(is_of_socket));
-        }
-        self.packets.pop_front()
-    }
-}
-
-impl fmt::Debug for End {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(match self {
-            Self::Stack(_) => "Stack",
-            Self::Kernel(_) => "Kernel",
-        })
-    }
-}
-
 /// Octets of a write or read.
 const CHUNK: usize = 16 * 1024;
-/// MTU of a kernel's link: a packet has room for the payload header.
-const MTU: u32 = 1400;
-const STATION: Mac = Mac([2, 0, 0, 2, 0, 1]);
-const ROUTER: Mac = Mac([2, 0, 0, 2, 0, 2]);
 /// Time without progress after which a connection may end: the shorter one of the stack is 180 s, for a connection that is not
 /// established, and an acknowledgment may have been lost before.
 const PATIENCE: Duration = Duration::from_secs(150);

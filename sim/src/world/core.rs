@@ -5,6 +5,7 @@ use moorline_contexts::{Class, Event, EventKind, ReapState, Transmit};
 use moorline_datapath::shim6::Update;
 use moorline_host::model::{contested, difference};
 use moorline_host::{Effect, Host, SessionAddress};
+use moorline_ilnp::Event as SessionEvent;
 use moorline_plane::Report;
 use moorline_types::{Instant, Locator, UlidPair};
 use moorline_wire::PROTOCOL;
@@ -20,6 +21,14 @@ use crate::workload::Side;
 /// Inputs and outputs of cores.
 impl World<'_> {
     pub(super) fn on_core_change(&mut self, host: usize, what: What) {
+        if self.is_stack(host) {
+            // A host stack has no daemon that could be killed.
+            if matches!(what, What::Reboot { .. }) {
+                self.reboot_stack(host);
+                self.troubles.retain(|&(of, _), _| of != host);
+            }
+            return;
+        }
         let Some(node) = self.nodes.get_mut(host) else { return };
         if matches!(what, What::Kill { .. }) {
             let is_amid = self.plan.kills_amid_effects && self.kernel_rng.is(Chance::percent(50));
@@ -54,6 +63,7 @@ impl World<'_> {
     pub(super) fn on_sleep(&mut self, host: usize, is_suspended: bool) {
         let Some(node) = self.nodes.get_mut(host) else { return };
         node.is_suspended = is_suspended;
+        node.stack.iter().for_each(|stack| stack.set_asleep(is_suspended));
         if !is_suspended {
             node.tell_local(&self.network, self.now);
             self.settle(host);
@@ -69,14 +79,15 @@ impl World<'_> {
     /// Checks the readiness that hosts report for their contexts, after each step that may have changed a core.
     pub(super) fn check_readiness(&mut self) {
         for (host, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.is_suspended) {
-            let Some(core) = node.core.as_ref().filter(|core| !core.is_dead()) else { continue };
             let lifetime = self.plan.hosts[host].profile.standby_interval * 2;
-            for context in core.host.shim6().contexts() {
-                let readiness = core.host.shim6().readiness(context.id, self.now);
-                let Some(readiness) = readiness else { continue };
-                let readiness = self.faults.readiness(&context, readiness, self.now);
-                self.rules.on_readiness(host, &context, readiness, lifetime, self.now);
-            }
+            node.with_contexts(|contexts| {
+                for context in contexts.contexts() {
+                    let readiness = contexts.readiness(context.id, self.now);
+                    let Some(readiness) = readiness else { continue };
+                    let readiness = self.faults.readiness(&context, readiness, self.now);
+                    self.rules.on_readiness(host, &context, readiness, lifetime, self.now);
+                }
+            });
         }
     }
 
@@ -102,6 +113,10 @@ impl World<'_> {
         }
         if let Some(stack) = awake.as_mut().and_then(|node| node.stack.as_mut()) {
             stack.handle_timeout(now);
+            let (next, asked) = (stack.poll_timeout(), stack.asked_again(now));
+            self.check(asked <= MOST_ASKED, Rule::TimersAdvance, || {
+                format!("{} asks for {next:?}", host_name(host))
+            });
             return self.settle_stack(host);
         }
         let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
@@ -238,11 +253,7 @@ impl World<'_> {
                 self.transmit(host, Parcel { octets, original: None });
             }
             Effect::TellContext(event) => self.on_event(host, *event),
-            Effect::TellSession(event) => {
-                let is_new = matches!(event, moorline_ilnp::Event::Established { .. });
-                self.outcome.sessions += u32::from(is_new);
-                self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
-            }
+            Effect::TellSession(event) => self.on_session_event(host, event),
             Effect::AddSessionAddress(SessionAddress { ifindex, address }) => {
                 self.network.add_guest(port_at(host, *ifindex), *address);
             }
@@ -387,10 +398,17 @@ impl World<'_> {
         }
     }
 
+    pub(super) fn on_session_event(&mut self, host: usize, event: &SessionEvent) {
+        let is_new = matches!(event, SessionEvent::Established { .. });
+        self.outcome.sessions += u32::from(is_new);
+        self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
+    }
+
     fn on_path_restored(&mut self, host: usize, ulids: UlidPair) {
         let now = self.now;
         let numbers: Vec<_> = self.workloads.keys().copied().collect();
         for number in numbers {
+            self.follow_paths(number);
             let Some(workload) = self.workloads.get_mut(&number) else { continue };
             for side in Side::BOTH {
                 if workload.host(side) == host && workload.ulids_of(side) == ulids {
@@ -452,6 +470,8 @@ pub(super) fn living_core(nodes: &mut [Node], host: usize) -> Option<&mut Core> 
 
 /// Largest number of effects that a core executes before it is killed amid them.
 const KILLED_WITHIN: u64 = 12;
+/// Number of times in a row that timers of a host stack may ask for the present moment: its TCP has microseconds.
+const MOST_ASKED: usize = 16;
 /// Largest number of reports, updates, packets and events from one input.
 const MAX_STEPS: usize = 200;
 /// Time after a change of the network in which the rule about uplinks is not checked.

@@ -96,11 +96,15 @@ impl World<'_> {
         let now = self.now;
         let Some(watch) = self.watches.get_mut(index) else { return };
         let (number, to) = (watch.workload, watch.to);
-        let is_lost = watch.is_lost();
+        let (is_lost, took) = (watch.is_lost(), watch.took());
         let (late, end) = watch.end(now);
         self.outcome.regained += u32::from(is_lost && end == Some(End::Recovered));
         match end {
-            Some(End::Recovered) => self.outcome.recovered += 1,
+            Some(End::Recovered) => {
+                self.outcome.recovered += 1;
+                let longest = self.outcome.longest_recovery.max(took.unwrap_or_default());
+                self.outcome.longest_recovery = longest;
+            }
             Some(End::Unrecoverable) => self.outcome.unrecoverable += 1,
             Some(End::Unsettled) => self.outcome.unsettled += 1,
             None => {}
@@ -126,10 +130,8 @@ impl World<'_> {
 
     fn expectation(&self, number: usize, to: Side, last: Instant) -> Expectation {
         let workload = &self.workloads[&number];
-        let sessions = Side::BOTH.map(|side| {
-            let core = self.nodes[workload.host(side)].core.as_ref()?;
-            core.session(workload.ulids_of(side), self.now)
-        });
+        let sessions = Side::BOTH
+            .map(|side| self.nodes[workload.host(side)].session(workload.ulids_of(side), self.now));
         let session = sessions.iter().flatten().next();
         if let Some(expectation) = self.plain_expectation(workload, session, last) {
             return expectation;
@@ -186,16 +188,35 @@ impl World<'_> {
         let backoff = self.backoff(workload, deadline.filter(|_| !reverts), last);
         let overhears = self.plan.attack.is_some_and(|attack| attack.overhears);
         let is_at_mercy = views.iter().any(Option::is_some) && overhears;
+        let is_blind = self.may_vanish(workload, to, &views);
         Expectation {
             deadline: deadline
                 .map(|at| at + backoff)
-                .filter(|_| !self.is_headless(workload) && !is_at_mercy),
+                .filter(|_| !self.is_headless(workload) && !is_at_mercy && !is_blind),
             patience,
             is_cut: is_lost || !self.works(in_use),
             is_lost,
-            is_hopeless: deadline.is_none(),
+            is_hopeless: deadline.is_none() || is_blind,
             settled: self.now + one_way,
         }
+    }
+
+    /// Whether large packets may vanish on a pair that works otherwise: they do not fit into a link, and the errors about them do
+    /// not come back. No host looks for such paths (RFC 4821), so nothing is promised.
+    fn may_vanish(
+        &self,
+        workload: &Running,
+        to: Side,
+        views: &[Option<EstablishedView>; 2],
+    ) -> bool {
+        let kind = workload.plan.kind;
+        let mut ways = [to.other(), to].into_iter().zip(views);
+        ways.any(|(side, view)| {
+            let ulids = workload.ulids_of(side).as_locators();
+            let mut all = view.iter().flat_map(pairs).chain([ulids]);
+            sends_large(kind, side)
+                && all.any(|pair| self.network.is_black_hole(pair.local.0, pair.peer.0))
+        })
     }
 
     /// Time for which a refused effect of kernel or data plane on one of the hosts may delay traffic.
@@ -293,7 +314,9 @@ impl World<'_> {
         let one_way = self.network.longest_delay();
         match (kind, self.network.is_lossy()) {
             (Kind::Requests { pace } | Kind::Datagrams { pace, .. }, is_lossy) => {
-                pace.interval * if is_lossy { IN_A_ROW } else { 2 } + one_way * 4
+                let fragments = u32_of(pace.octets.div_ceil(FITS_EVERY_LINK));
+                let lost = if is_lossy { IN_A_ROW * fragments } else { 2 * fragments.min(2) };
+                pace.interval * lost + one_way * 4
             }
             // Retransmissions come after 0.2 s, and then after twice as long each time.
             (Kind::Stream { .. }, false) => gap(kind) + one_way * 8 + Duration::from_secs(3),
@@ -320,12 +343,13 @@ impl World<'_> {
         [count(&|pair| self.works_both_ways(pair)), one_direction]
     }
 
-    /// Whether a host of a workload sleeps, or has no core that is alive and stays alive.
+    /// Whether a host of a workload sleeps, has no socket after a restart, or has no core that is alive and stays alive.
     fn is_headless(&self, workload: &Running) -> bool {
-        Side::BOTH.into_iter().any(|side| {
+        let is_headless = |side| {
             let node = &self.nodes[workload.host(side)];
             node.is_suspended || node.core.as_ref().is_some_and(Core::is_doomed)
-        })
+        };
+        !workload.application.has_sockets() || Side::BOTH.into_iter().any(is_headless)
     }
 }
 
@@ -345,6 +369,14 @@ fn pairs(view: &EstablishedView) -> impl Iterator<Item = LocatorPair> + '_ {
     view.local_locators
         .iter()
         .flat_map(move |&local| peers().map(move |&peer| LocatorPair::new(local, peer)))
+}
+
+/// Whether this side sends packets for which a link may be too small.
+fn sends_large(kind: Kind, side: Side) -> bool {
+    match kind {
+        Kind::Stream { .. } => side == Side::From,
+        Kind::Requests { pace } | Kind::Datagrams { pace, .. } => pace.octets > FITS_EVERY_LINK,
+    }
 }
 
 fn u32_of(count: usize) -> u32 {
@@ -367,5 +399,8 @@ const RETRIED: Duration = Duration::from_secs(3);
 /// Router Solicitation after up to a second, and detection of duplicates after up to a second, for one second, of the link-local and
 /// then of the other addresses (RFC 4861 s10, RFC 4862 s5.4.2).
 const ADDRESSES_READY: Duration = Duration::from_secs(5);
-/// Number of datagrams lost in a row that chance explains.
+/// Octets of a datagram that fits into each link with all headers.
+const FITS_EVERY_LINK: usize = 1200;
+/// Number of datagrams lost in a row that chance explains, for each fragment of a datagram. Two datagrams are lost where both sides learn
+/// the MTU of a path.
 const IN_A_ROW: u32 = 12;

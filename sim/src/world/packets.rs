@@ -5,9 +5,10 @@ use std::rc::Rc;
 
 use moorline_contexts::ContextView;
 use moorline_plane::{By, Inbound, Outbound};
-use moorline_types::{Locator, LocatorPair, UlidPair};
+use moorline_stack::stack::Carried;
+use moorline_types::{IlvPair, Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
-use moorline_wire::ip6::DESTINATION_OPTIONS;
+use moorline_wire::ip6::{DESTINATION_OPTIONS, FRAGMENT};
 
 use super::core::living_core;
 use super::{Occurrence, Parcel, World};
@@ -17,8 +18,8 @@ use crate::log::since_start;
 use crate::network::ifindex_of;
 use crate::node::{Core, HostSockets, Node};
 use crate::outcome::{Pause, Rule};
-use crate::packet::{self, ICMPV6};
-use crate::plan::{Port, host_name};
+use crate::packet::{self, ICMPV6, TCP, UDP};
+use crate::plan::{Kind, Port, host_name};
 use crate::workload::{Running, Side, number_of};
 
 impl World<'_> {
@@ -87,7 +88,9 @@ impl World<'_> {
             self.settle(host);
         } else if let Some(error) = packet::unrecognized_option(octets) {
             self.transmit(host, Parcel { octets: error, original: None });
-        } else if parcel.original.as_deref().is_some_and(|original| original == octets) {
+        } else if packet::quoted_too_big(octets).is_some()
+            || parcel.original.as_deref().is_some_and(|original| original == octets)
+        {
             self.deliver_to_socket(host, octets, parcel);
         }
     }
@@ -156,16 +159,17 @@ impl World<'_> {
         if contexts.len() > before {
             self.rules.on_new_context(host, message, pair, now);
         }
-        let pairs = self.plan.workloads.len();
         let is_counted =
             |context: &&ContextView| !(speaks_ilnp && self.rules.is_of_lost_session(host, context));
         let count = contexts.iter().filter(is_counted).count();
-        self.check(count <= pairs, Rule::Bounded, || format!("{count} contexts"));
+        self.check_number_of_contexts(host, count);
     }
 
     /// Handles a packet that has reached the sockets of a host.
     fn deliver_to_socket(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
-        let now = self.now;
+        if let Some((_, quoted)) = packet::quoted_too_big(octets) {
+            return self.deliver_too_big(host, octets, quoted);
+        }
         if self.is_lost_on_ilnp(host, octets, parcel) {
             return;
         }
@@ -187,20 +191,101 @@ impl World<'_> {
         if is_same && !packet::is_checksum_right(octets) {
             return;
         }
+        let Some((locators, next_header)) = packet::header(octets) else { return };
+        let ulids = packet::receiver_pair(locators);
+        if next_header == FRAGMENT {
+            // The kernel of each socket puts fragments together for itself.
+            for (number, side) in self.ends_between(host, ulids) {
+                if !matches!(self.workloads[&number].plan.kind, Kind::Stream { .. }) {
+                    self.deliver_to_end(number, side, octets);
+                }
+            }
+            return;
+        }
         let Some(number) = self.workload_of(octets) else { return };
-        let Some(workload) = self.workloads.get_mut(&number) else { return };
-        let ulids = packet::header(octets).map(|(locators, _)| packet::receiver_pair(locators));
-        let side = Side::BOTH.into_iter().find(|&side| Some(workload.ulids_of(side)) == ulids);
+        let Some(workload) = self.workloads.get(&number) else { return };
+        let side = Side::BOTH.into_iter().find(|&side| workload.ulids_of(side) == ulids);
         let Some(side) = side.filter(|&side| workload.host(side) == host) else {
             self.check(false, Rule::DeliveredAsSent, || {
                 format!("{ulids:?} at {}", host_name(host))
             });
             return;
         };
-        let before = workload.note_packet(side, now);
-        if let Some((outcome, from)) = self.outcome.workloads.get_mut(number).zip(before) {
-            outcome.note_gap(side, Pause { from: since_start(from), to: since_start(now) });
+        self.deliver_to_end(number, side, octets);
+    }
+
+    /// The ends of workloads at a host with these addresses.
+    fn ends_between(&self, host: usize, ulids: UlidPair) -> Vec<(usize, Side)> {
+        let ends = self.workloads.iter().flat_map(|(&number, workload)| {
+            let is_it = move |side: &Side| {
+                workload.host(*side) == host && workload.ulids_of(*side) == ulids
+            };
+            Side::BOTH.into_iter().filter(is_it).map(move |side| (number, side))
+        });
+        ends.collect()
+    }
+
+    /// Tells the sockets with the addresses of a quoted packet that it was too big. The addresses must be those of a socket,
+    /// unless the packet is one of Shim6.
+    fn deliver_too_big(&mut self, host: usize, octets: &[u8], quoted: &[u8]) {
+        let Some((quoted, next_header)) = packet::header(quoted) else { return };
+        let ulids = UlidPair::new(quoted.local.as_ulid(), quoted.peer.as_ulid());
+        let ends = self.ends_between(host, ulids);
+        let is_of_socket = matches!(next_header, TCP | UDP | FRAGMENT);
+        self.check(!is_of_socket || !ends.is_empty(), Rule::DeliveredAsSent, || {
+            format!("error about {quoted} at {}", host_name(host))
+        });
+        for (number, side) in ends {
+            self.follow_paths(number);
+            let now = self.now;
+            if let Some(workload) = self.workloads.get_mut(&number) {
+                workload.application.handle_too_big(side, octets, now);
+            }
+            self.drain_workload(number);
         }
+    }
+
+    /// Tells the kernels at the ends of a workload, if they have the TCP of the host stack, how its packets leave.
+    pub(super) fn follow_paths(&mut self, number: usize) {
+        let Some(workload) = self.workloads.get(&number) else { return };
+        let hosts = Side::BOTH.map(|side| workload.host(side));
+        if !hosts.iter().any(|host| self.is_stack(*host)) {
+            return;
+        }
+        let ulids = Side::BOTH.map(|side| workload.ulids_of(side));
+        for side in Side::BOTH {
+            let at = side as usize;
+            let carried = self.carried(hosts[at], ulids[at]);
+            if let Some(workload) = self.workloads.get_mut(&number) {
+                workload.application.follow_path(side, carried);
+            }
+        }
+    }
+
+    /// How the packets of a pair leave a host with a daemon; `None` if with the addresses of the sockets. Its routes have the MTU of the
+    /// path that the packets take (decision 118).
+    fn carried(&self, host: usize, ulids: UlidPair) -> Option<Carried> {
+        let planes = &self.nodes.get(host)?.core.as_ref()?.planes;
+        let mut sessions = planes.ilnp.iter().flat_map(|plane| plane.sessions());
+        if let Some(entry) = sessions.find(|entry| entry.pair == IlvPair::of(ulids)) {
+            let (wire, overhead) = (entry.wire_pair(), u16::try_from(entry.overhead()).ok()?);
+            let (source, destination) = (wire.local.address(), wire.remote.address());
+            // A segment of TCP may have no nonce.
+            let carried = Carried { source, destination, overhead, least: 0 };
+            return entry.needs_route().then_some(carried);
+        }
+        let entry = planes.shim6.contexts().find(|entry| entry.ulids == ulids)?;
+        let (pair, overhead) = (entry.current.pair, entry.overhead());
+        let (source, destination) = (pair.local.0, pair.peer.0);
+        entry.is_moved().then_some(Carried { source, destination, overhead, least: overhead })
+    }
+
+    fn deliver_to_end(&mut self, number: usize, side: Side, octets: &[u8]) {
+        let now = self.now;
+        self.follow_paths(number);
+        self.note_packet(number, side);
+        let Some(workload) = self.workloads.get_mut(&number) else { return };
+        let host = workload.host(side);
         let octets_read = workload.application.handle_packet(side, octets, now);
         self.faults.on_read(&mut *workload.application);
         self.check(octets_read.is_some(), Rule::DeliveredAsSent, || {
@@ -210,6 +295,15 @@ impl World<'_> {
             self.on_delivery(number, side, new);
         }
         self.drain_workload(number);
+    }
+
+    /// Notes a packet to an end of a workload, and the gap before it.
+    pub(super) fn note_packet(&mut self, number: usize, side: Side) {
+        let now = self.now;
+        let before = self.workloads.get_mut(&number).and_then(|one| one.note_packet(side, now));
+        if let Some((outcome, from)) = self.outcome.workloads.get_mut(number).zip(before) {
+            outcome.note_gap(side, Pause { from: since_start(from), to: since_start(now) });
+        }
     }
 
     /// The workload of a packet. The end that connects by the TCP of the host stack has another port.
@@ -343,6 +437,13 @@ impl World<'_> {
         }
         let kind = (is_control, follows_routes);
         let is_filtered = next_header == PROTOCOL && self.network.filters(ends);
+        let len = parcel.octets.len();
+        if let Some(mtu) = self.network.too_small_for(ends, len, follows_routes, now) {
+            if !is_filtered {
+                self.refuse_too_big(from, &parcel.octets, mtu);
+            }
+            return;
+        }
         let mut arrivals = self.network.carry(ends, parcel.octets.len(), kind, now);
         arrivals.retain(|_| !is_filtered);
         if self.log.is_tracing() {
@@ -356,6 +457,20 @@ impl World<'_> {
         let parcel = Rc::new(parcel);
         for after in arrivals {
             self.queue.push(now + after, Occurrence::Arrival(to, Rc::clone(&parcel)));
+        }
+    }
+
+    /// Has a router drop a packet of this uplink that is too big for a link, and tell its sender.
+    fn refuse_too_big(&mut self, from: Port, octets: &[u8], mtu: u32) {
+        let Some((locators, _)) = packet::header(octets) else { return };
+        self.outcome.too_big += 1;
+        self.log.note(self.now, from.host, || {
+            format!("{from}: a packet of {} octets is too big for {mtu}", octets.len())
+        });
+        let Some(error) = packet::too_big(ROUTER, octets, mtu) else { return };
+        let parcel = Rc::new(Parcel { octets: error, original: None });
+        for after in self.network.carry_back(locators.local.0, self.now) {
+            self.queue.push(self.now + after, Occurrence::Arrival(from, Rc::clone(&parcel)));
         }
     }
 
@@ -397,3 +512,6 @@ impl World<'_> {
         }
     }
 }
+
+/// Address of the routers in the core of the Internet.
+const ROUTER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xc04e, 0, 0, 0, 0, 1);

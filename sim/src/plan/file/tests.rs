@@ -1,6 +1,6 @@
 use super::*;
 use crate::plan::{Addresses, Chance, Change, Direction, Fault, Flap, Port, What};
-use crate::random_plan;
+use crate::{random_plan, random_stack_plan};
 
 const SMALL: &str = r#"
 [[host]]
@@ -38,6 +38,26 @@ fn a_link_with_a_rate_has_a_queue_of_some_length() {
 }
 
 #[test]
+fn a_link_has_an_mtu_that_ipv6_allows() {
+    let text = SMALL.replace("isp = 1 ", "isp = 1, out = { mtu = 1400 } ");
+    let change = "[[change]]\nat = \"5s\"\nwhat = \"mtu\"\nuplink = \"A1\"\nmtu = 1280\n";
+    let plan = Plan::from_toml(&format!("{text}{change}")).expect("a plan");
+    let uplink = plan.hosts[0].uplinks[0];
+    assert_eq!((uplink.out.mtu, uplink.inbound.mtu), (1400, 0));
+    let port = Port { host: 0, uplink: 0 };
+    let at = Duration::from_secs(5);
+    assert_eq!(plan.changes, [Change { at, what: What::Mtu { uplink: port, mtu: 1280 } }]);
+    assert_eq!(Plan::from_toml(&plan.to_toml()).expect("the same"), plan);
+    for (text, place) in [
+        (text.replace("1400", "1279"), "host 1"),
+        (format!("{text}{}", change.replace("1280", "1279")), "change 1"),
+    ] {
+        let error = Plan::from_toml(&text).expect_err(place).to_string();
+        assert!(error.contains(place) && error.contains("`mtu`"), "{error}");
+    }
+}
+
+#[test]
 fn changes_and_flaps_say_where() {
     let text = format!(
         "{SMALL}
@@ -66,10 +86,12 @@ fn changes_and_flaps_say_where() {
 #[test]
 fn random_plans_come_back_from_toml() {
     for seed in 0..300 {
-        let plan = random_plan(seed);
-        let toml = plan.to_toml();
-        let again = Plan::from_toml(&toml).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{toml}"));
-        assert_eq!(again, plan, "seed {seed}");
+        for plan in [random_plan(seed), random_stack_plan(seed)] {
+            let toml = plan.to_toml();
+            let again =
+                Plan::from_toml(&toml).unwrap_or_else(|e| panic!("seed {seed}: {e}\n{toml}"));
+            assert_eq!(again, plan, "seed {seed}");
+        }
     }
 }
 

@@ -10,17 +10,19 @@ use crate::workload::{Running, Side};
 impl World<'_> {
     /// Cuts the current pair of each context that a host calls protected.
     pub(in crate::world) fn cut_protected(&mut self, host: usize) {
-        let Some(core) = self.nodes.get(host).and_then(|node| node.core.as_ref()) else { return };
-        for context in core.host.shim6().contexts().filter(|_| !core.is_dead()) {
-            if let Some(Readiness::Protected { by, .. }) =
-                core.host.shim6().readiness(context.id, self.now)
-                && let Some(established) = &context.established
-            {
-                let current = established.locators;
-                self.network.cut_pair(current.local.0, current.peer.0);
-                self.cut.push((host, context.ulids, by));
+        let Self { nodes, network, cut, now, .. } = self;
+        let Some(node) = nodes.get(host) else { return };
+        node.with_contexts(|contexts| {
+            for context in contexts.contexts() {
+                if let Some(Readiness::Protected { by, .. }) = contexts.readiness(context.id, *now)
+                    && let Some(established) = &context.established
+                {
+                    let current = established.locators;
+                    network.cut_pair(current.local.0, current.peer.0);
+                    cut.push((host, context.ulids, by));
+                }
             }
-        }
+        });
     }
 
     /// Time at which traffic of a context must flow that its sender called protected, if the other pair still works.

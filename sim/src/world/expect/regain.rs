@@ -37,8 +37,8 @@ impl World<'_> {
     ) -> Option<Instant> {
         let loser = self.nodes.get(workload.host(holder.other()))?;
         let ulids = workload.ulids_of(holder);
-        loser.core.as_ref().filter(|core| !core.is_dead())?;
-        let proof = loser.addresses.proof();
+        loser.with_contexts(|_| ())?;
+        let proof = loser.proof();
         let is_there = proof.addresses().present.contains(&ulids.peer.as_locator())
             || proof.announcement_for(ulids.peer).is_some();
         if !is_there || !sends_alone(workload.plan.kind, holder) {

@@ -82,8 +82,15 @@ impl World<'_> {
         let goes_on = sessions.iter().all(|session| {
             session.as_ref().is_some_and(|session| is_agreed(session) && works(session))
         });
-        let promised = goes_on && !self.is_headless(workload) && self.plan.attack.is_none();
-        let deadline = promised.then(|| self.now + one_way * 2);
+        let is_black_hole = |session: &SessionView| {
+            let wire = session.wire.ulids().as_locators();
+            self.network.is_black_hole(wire.local.0, wire.peer.0)
+        };
+        let is_blind = sessions.iter().flatten().any(is_black_hole);
+        let promised =
+            goes_on && !self.is_headless(workload) && !is_blind && self.plan.attack.is_none();
+        let delays = self.readiness_of_stacks(workload);
+        let deadline = promised.then(|| self.now + one_way * 2 + delays);
         let sender = &sessions[usize::from(to == Side::From)];
         Expectation {
             deadline: deadline.map(|at| at + self.backoff(workload, deadline, last)),
