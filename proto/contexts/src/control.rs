@@ -82,6 +82,7 @@ impl Contexts {
         self.drain_shim6(now);
         self.hint(id, now);
         let active = self.active.get_mut(&id).ok_or(DropReason::Gone)?;
+        let waiting = active.reap.last_waiting();
         if let Message::Probe(probe) = packet.message()? {
             let Probe { state, sent, received, .. } = probe;
             let asked = self.contests.asked(id);
@@ -118,7 +119,7 @@ impl Contexts {
         if active.reap.heard() == now {
             self.updates.push_back(Update::Heard { context: id, at: now });
         }
-        self.drain_reap_by(id, Pace::Answer, now);
+        self.drain_reap_by(id, Pace::Answer(waiting), now);
         self.send_waiting(now);
         Ok(())
     }
