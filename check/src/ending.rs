@@ -1,11 +1,9 @@
-use moorline_datapath::shim6::Report;
-
 use crate::world::World;
 
 /// The end of a world in which nothing more goes wrong.
 impl World {
     /// Whether the two hosts agree in the end. From here on no packet is lost, traffic flows in both directions, and
-    /// keepalives go out if the bounds say so. The hosts agree if each has the other's tag and a pair that works, or if
+    /// probes go out if the bounds say so. The hosts agree if each has the other's tag and a pair that works, or if
     /// neither has a context. If a third party has sent a packet, and the pair of ULIDs works, they have one.
     #[must_use]
     pub fn ends_well(&self) -> bool {
@@ -38,7 +36,7 @@ impl World {
         }
     }
 
-    /// Sends traffic in both directions, then expires the next timer at each host, then sends a keepalive.
+    /// Sends traffic in both directions, then expires the next timer at each host, then has it probe its peer.
     fn go_round(&mut self) {
         for n in 0..2 {
             if self.sides[n].has_context() {
@@ -59,18 +57,10 @@ impl World {
                 self.sides[n].run_out();
             }
             self.run();
-            if self.left.keepalives {
-                self.keep_alive(n);
+            if self.left.probes {
+                self.alarm(n);
                 self.run();
             }
-        }
-    }
-
-    /// Reports that a keepalive is due: incoming traffic had no answer for an interval.
-    fn keep_alive(&mut self, n: usize) {
-        let entry = self.sides[n].entry().filter(|entry| entry.timers.is_some());
-        if let Some(context) = entry.map(|entry| entry.id) {
-            self.sides[n].report(Report::KeepaliveDue { context });
         }
     }
 

@@ -17,7 +17,7 @@ const NOTHING: Bounds = Bounds {
     forgeries: 0,
     at_second: false,
     ilnp: false,
-    keepalives: true,
+    probes: true,
 };
 
 /// Checks all orders, and prints their numbers for `docs/model-checking.md`.
@@ -41,10 +41,10 @@ fn a_host_forgets_while_contexts_are_made() {
     holds(Bounds { lapses: 1, duplicates: 1, triggers: [2, 0], ..NOTHING }, 100);
 }
 
-/// A late I2 brings back no tag of the peer's earlier life, so no keepalive has to correct it.
+/// A late I2 brings back no tag of the peer's earlier life, so no probe has to correct it.
 #[test]
 fn an_i2_of_an_earlier_life_does_no_harm() {
-    let silent = Bounds { lapses: 1, triggers: [2, 0], keepalives: false, ..NOTHING };
+    let silent = Bounds { lapses: 1, triggers: [2, 0], probes: false, ..NOTHING };
     holds(Bounds { duplicates: 1, ..silent }, 100);
     holds(Bounds { losses: 1, timeouts: 1, ..silent }, 100);
 }

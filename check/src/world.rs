@@ -38,9 +38,9 @@ pub struct Bounds {
     pub at_second: bool,
     /// Whether both hosts speak ILNP beside Shim6.
     pub ilnp: bool,
-    /// Whether keepalives go out at the end of the world. By a keepalive, a host learns of a tag that its peer does not
-    /// know.
-    pub keepalives: bool,
+    /// Whether the Send Timers run out at the end of the world. By the answer to its probe, a host learns of a tag that its
+    /// peer does not know.
+    pub probes: bool,
 }
 
 impl Bounds {
@@ -366,7 +366,8 @@ impl World {
         let of_tag = |entry: &&moorline_datapath::shim6::ContextEntry| entry.local_tag == tag;
         let Some(entry) = self.sides[to].told.contexts.values().find(of_tag).cloned() else {
             let header = PayloadHeader { next_header: 59, tag };
-            self.sides[to].control(&header.emit(), pair);
+            // As long as data of TCP, so it may draw R1bis.
+            self.sides[to].control(&[&header.emit()[..], &[0; 32]].concat(), pair);
             return;
         };
         let ulids = self.sides[to].ulid_pair(&self.sides[from]);

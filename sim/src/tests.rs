@@ -20,6 +20,7 @@ mod roaming;
 mod scenarios;
 mod schedules;
 mod silences;
+mod small;
 mod stacks;
 mod standby_isp;
 mod suspend;

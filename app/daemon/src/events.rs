@@ -67,26 +67,29 @@ impl Events {
     }
 
     /// Logs an event of a context or session for people: without addresses above DEBUG, and without nonces. Beyond the
-    /// limit of its kind the event is logged at DEBUG only.
+    /// limits of lines the event is logged at DEBUG only, and the next line of its kind tells the number left out.
     pub(crate) fn log(&self, level: Level, line: &'static str, event: &Event) {
         let is_for_people = level <= Level::INFO;
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let left_out = if is_for_people { kept.limit.take(line, clock::now()) } else { Some(0) };
+        let subject = (event.context, event.session);
+        let left_out =
+            is_for_people.then(|| kept.limit.take(line, subject, clock::now())).flatten();
         drop(kept);
-        if let Some(lines) = left_out.filter(|lines| *lines > 0) {
-            tracing::info!(lines, "left out of the log: {line}");
-        }
-        log(if left_out.is_some() { level } else { Level::DEBUG }, line, event);
+        log(level, line, event, left_out);
     }
 }
 
-fn log(level: Level, line: &str, event: &Event) {
+/// Logs an event. `left_out`: the number of lines left out before this one; without it the event is logged at DEBUG only.
+fn log(level: Level, line: &str, event: &Event, left_out: Option<u64>) {
     let Event { context, session, reason, .. } = event;
     let reason = reason.as_deref();
-    if level == Level::WARN {
-        tracing::warn!(context, session, reason, "{line}");
-    } else if level == Level::INFO {
-        tracing::info!(context, session, reason, "{line}");
+    if let Some(left_out) = left_out {
+        let left_out = Some(left_out).filter(|lines| *lines > 0);
+        if level == Level::WARN {
+            tracing::warn!(context, session, reason, left_out, "{line}");
+        } else {
+            tracing::info!(context, session, reason, left_out, "{line}");
+        }
     }
     let [ulids, from, to] = [event.ulids, event.from, event.to].map(|pair| pair.map(display));
     tracing::debug!(context, session, ulids, from, to, reason, "{line}");

@@ -2,8 +2,7 @@
 //!
 //! Octets count from behind the IPv6 header. Whatever such a source sends, the daemon sends no more octets to it than came
 //! from it, with these exceptions:
-//! - the option of 24 octets with the validator, in each R1 and R1bis;
-//! - a bare payload header of 8 octets draws an R1bis of 16 octets without its validator;
+//! - the option of 24 octets with the validator, in each R1;
 //! - the I1s or proposals of handshakes that programs of this host begin by their own packets, and one R2 for each of these
 //!   handshakes.
 //!
@@ -67,8 +66,7 @@ impl Ledger {
     pub(super) fn came(&mut self, packet: &[u8], now: Instant) {
         let Some(ip6) = Ip6::read(packet) else { return };
         let account = self.account(ip6.source, now);
-        let octets = ip6.payload(packet).len();
-        account.came += if ip6.next_header == PROTOCOL { octets.max(R1BIS) } else { octets };
+        account.came += ip6.payload(packet).len();
         account.last = now;
         let third = self.third(ip6.source, now);
         third.came += packet.len();
@@ -167,9 +165,7 @@ fn share_of(packet: &[u8], ip6: &Ip6) -> Option<Share> {
             _ if kind & PAYLOAD != 0 => Share::Answer(octets.len()),
             MessageType::I1 => Share::Begin,
             MessageType::R2 => Share::R2,
-            MessageType::R1 | MessageType::R1BIS => {
-                Share::Answer(octets.len().saturating_sub(VALIDATOR))
-            }
+            MessageType::R1 => Share::Answer(octets.len().saturating_sub(VALIDATOR)),
             _ => Share::Answer(octets.len()),
         });
     }
@@ -183,8 +179,6 @@ fn share_of(packet: &[u8], ip6: &Ip6) -> Option<Share> {
 }
 
 const PAYLOAD: u8 = 0x80;
-/// Octets of an R1bis without its validator.
-const R1BIS: usize = 16;
 /// Header of the option, validator of 16 octets, padding.
 const VALIDATOR: usize = 24;
 /// I1 and its repetitions (`I1_RETRIES_MAX`), and three proposals, by each of two addresses of the host.

@@ -117,14 +117,13 @@ fn a_connection_that_begins_during_an_attack_has_a_row_with_its_context() {
 }
 
 #[test]
-fn messages_of_contexts_from_strangers_make_no_context_and_draw_an_r1bis_at_most() {
+fn messages_of_contexts_from_strangers_make_no_context_and_draw_nothing() {
     let attacks = [Attack::Keepalives, Attack::Errors];
     let Some(rows) = rows(&attacks, Begin::Before, Some(5_000)) else { return };
     for row in &rows {
         assert_eq!(number(row, "entries"), 1.0, "{row}");
-        assert!(number(row, "octets_out_per_in") <= 1.5, "{row}");
+        assert_eq!(number(row, "answers_per_s"), 0.0, "too short for an R1bis: {row}");
     }
-    assert!(number(&rows[0], "answers_per_s") > 0.0, "R1bis: {}", rows[0]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use moorline_datapath::shim6::Update;
 use moorline_reap as reap;
-use moorline_shim6::Incoming;
+use moorline_shim6::{Incoming, Used};
 use moorline_types::{ContextTag, DropReason, Instant, Locator, LocatorPair};
 use moorline_wire::{
     Keepalive, Message, MessageType, Opt, OptionType, Options, Packet, PayloadHeader, Probe,
@@ -49,7 +49,8 @@ impl Contexts {
     ) -> Result<(), DropReason> {
         if PayloadHeader::is_payload(octets) {
             let header = PayloadHeader::parse(octets)?;
-            return self.shim6.handle_payload(header.tag, locators, now);
+            let used = Used { tag: header.tag, locators, len: octets.len() };
+            return self.shim6.handle_payload(used, now);
         }
         let packet = Packet::parse(octets, locators.peer.0, locators.local.0)?;
         let came = Incoming { packet: &packet, locators, now };
@@ -82,6 +83,7 @@ impl Contexts {
         self.drain_shim6(now);
         self.hint(id, now);
         let active = self.active.get_mut(&id).ok_or(DropReason::Gone)?;
+        let waiting = active.reap.last_waiting();
         if let Message::Probe(probe) = packet.message()? {
             let Probe { state, sent, received, .. } = probe;
             let asked = self.contests.asked(id);
@@ -118,7 +120,7 @@ impl Contexts {
         if active.reap.heard() == now {
             self.updates.push_back(Update::Heard { context: id, at: now });
         }
-        self.drain_reap_by(id, Pace::Answer, now);
+        self.drain_reap_by(id, Pace::Answer(waiting), now);
         self.send_waiting(now);
         Ok(())
     }

@@ -247,35 +247,57 @@ impl Contexts {
 
     /// Sends the messages of a REAP machine, as the pace allows.
     fn transmit_reap(&mut self, id: ContextId, pace: Pace, now: Instant) {
-        let Some(active) = self.active.get_mut(&id) else { return };
-        let Some(context) = self.shim6.context(id) else { return };
-        let Some(established) = context.established() else { return };
+        if let Pace::Answer(waiting) = pace {
+            let drawn = |own: &mut Self| own.active.get_mut(&id)?.reap.poll_drawn(waiting);
+            while let Some(transmit) = drawn(self) {
+                self.send_reap(id, transmit, now);
+            }
+        }
         let mut is_paid = pace == Pace::Paid;
-        loop {
-            if active.reap.has_probe() && pace != Pace::Answer {
-                let may = core::mem::take(&mut is_paid) || self.pacer.take(now);
-                if !may {
-                    if !core::mem::replace(&mut active.is_waiting, true) {
-                        self.pacer.wait(context.key.ulids.peer.prefix(), id);
-                    }
-                    return;
+        while self.has_room(id, &mut is_paid, now) {
+            let transmit = self.active.get_mut(&id).and_then(|one| one.reap.poll_transmit());
+            let Some(transmit) = transmit else { return };
+            self.send_reap(id, transmit, now);
+        }
+    }
+
+    /// Whether the next message of a REAP machine may leave. A probe without room has its context wait for its turn, and
+    /// checks without room are refused. `is_paid`: the turn of a probe has come.
+    fn has_room(&mut self, id: ContextId, is_paid: &mut bool, now: Instant) -> bool {
+        let Some(active) = self.active.get_mut(&id) else { return false };
+        let Some(context) = self.shim6.context(id) else { return false };
+        if context.established().is_none() {
+            return false;
+        }
+        if active.reap.has_probe() {
+            if core::mem::take(is_paid) {
+                active.reap.handle_room(now);
+            } else if !self.pacer.take(now) {
+                if !core::mem::replace(&mut active.is_waiting, true) {
+                    self.pacer.wait(context.key.ulids.peer.prefix(), id);
                 }
+                return false;
             }
-            if active.reap.has_check() {
-                let has_room = if active.reap.can_wait() {
-                    self.pacer.take_comparison(now)
-                } else {
-                    self.pacer.take_standby(now)
-                };
-                if !has_room {
-                    active.reap.handle_checks_refused(now);
-                }
+        }
+        if active.reap.has_check() {
+            let has_room = if active.reap.can_wait() {
+                self.pacer.take_comparison(now)
+            } else {
+                self.pacer.take_standby(now)
+            };
+            if !has_room {
+                active.reap.handle_checks_refused(now);
             }
-            let Some(transmit) = active.reap.poll_transmit() else { return };
-            let is_ours = is_ours_now(&self.usable, &self.gone, &self.shim6, transmit.pair.local);
-            if !is_ours && !is_beside(&self.beside, &self.routes, transmit.pair) {
-                continue;
-            }
+        }
+        true
+    }
+
+    fn send_reap(&mut self, id: ContextId, transmit: reap::Transmit, now: Instant) {
+        let Some(active) = self.active.get_mut(&id) else { return };
+        let established = self.shim6.context(id).and_then(shim6::Context::established);
+        let Some(established) = established else { return };
+        let is_ours = is_ours_now(&self.usable, &self.gone, &self.shim6, transmit.pair.local);
+        if is_ours || is_beside(&self.beside, &self.routes, transmit.pair) {
             let message = control::reap_message(established.peer_tag, transmit.message);
             active.note_control_sent(now);
             self.transmits.push_back(control::emit(transmit.pair, &message));
@@ -380,8 +402,9 @@ impl Contexts {
 /// The messages that a context may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Answers to incoming messages.
-    Answer,
+    /// What an incoming message has drawn, and then probes without a request. It has drawn the probes behind the one with
+    /// this nonce.
+    Answer(Option<u32>),
     /// One probe whose turn has come, and more if there is room.
     Paid,
     /// Probes without a request, if there is room.

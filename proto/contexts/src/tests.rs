@@ -5,8 +5,8 @@ use core::time::Duration;
 
 use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
-use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
-use moorline_wire::MessageType;
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_wire::{MessageType, PayloadHeader};
 
 use crate::event::Transmit;
 use crate::{Config, Contexts, Event, EventKind, LocalState};
@@ -21,6 +21,7 @@ mod neighbor;
 mod proofs;
 mod readiness;
 mod recovery;
+mod reflection;
 mod restart;
 mod roaming;
 mod room;
@@ -198,6 +199,11 @@ fn next_of(pair: &mut Pair, side: usize, kind: MessageType) -> Transmit {
         pair.now = pair.now.max(pair.hosts[side].poll_timeout().expect("a timer").0);
         pair.hosts[side].handle_timeout(pair.now);
     }
+}
+
+/// Payload with this tag, long enough for an R1bis.
+fn payload(tag: ContextTag) -> Vec<u8> {
+    [&PayloadHeader { next_header: 6, tag }.emit()[..], &[0; 32]].concat()
 }
 
 /// Side 0 has told a list that takes locators away. The function proves the list to side 1. No other message arrives.

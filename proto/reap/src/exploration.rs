@@ -324,6 +324,23 @@ impl Exploration {
         !self.transmits.is_empty()
     }
 
+    /// Takes the next probe that a message of the peer has drawn: those behind the one with the nonce `waiting`.
+    pub(crate) fn pop_drawn(&mut self, waiting: Option<u32>, state: State) -> Option<Transmit> {
+        self.has_probe(state);
+        let waits = |one: &Transmit| waiting.is_some() && one.nonce() == waiting;
+        let first = self.transmits.iter().position(waits).map_or(0, |last| last + 1);
+        self.transmits.remove(first)
+    }
+
+    /// A probe leaves late. The next one leaves an interval later, not at the time that it would have had.
+    pub(crate) fn keep_interval(&mut self, config: &Config, state: State, now: Instant) {
+        self.last_probe = now;
+        let probes = if state == State::Operational { 1 } else { self.paced };
+        let least = now + config.probe_timeout(probes);
+        let next = &mut self.deadlines.retransmission;
+        *next = next.map(|at| at.max(least));
+    }
+
     pub(crate) fn is_drained(&self) -> bool {
         self.transmits.is_empty() && self.events.is_empty()
     }

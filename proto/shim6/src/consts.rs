@@ -66,6 +66,8 @@ pub const MAX_WITHOUT_ROOM: usize = 65_536;
 pub const SIGNATURE_INTERVAL: Duration = Duration::from_millis(10);
 /// RSA verifications for one source prefix at once.
 pub const SIGNATURE_BURST: u32 = 50;
+/// Octets of an R1bis with its validator, behind the IPv6 header. A shorter packet draws no R1bis.
+pub const R1BIS_LEN: usize = 40;
 /// R1bis and Error messages to one source prefix: one in this time, 10 ms.
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
 /// R1bis and Error messages to one source prefix at once.

@@ -1,4 +1,4 @@
-use moorline_types::{ContextId, Instant, LocatorPair, UlidPair};
+use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, UlidPair};
 use moorline_wire::{Message, Packet};
 
 use crate::context::Role;
@@ -12,6 +12,25 @@ pub struct Incoming<'a> {
     pub locators: LocatorPair,
     /// When the message came in.
     pub now: Instant,
+}
+
+impl Incoming<'_> {
+    /// The context that the message names by this host's tag. `None`: the message has no Receiver Context Tag.
+    pub(crate) fn used(&self) -> Option<Used> {
+        let tag = self.packet.receiver_tag()?;
+        Some(Used { tag, locators: self.locators, len: self.packet.octets().len() })
+    }
+}
+
+/// An incoming packet that names a context by this host's tag: payload, or a control message of type 64 to 127.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Used {
+    /// The tag that the packet names.
+    pub tag: ContextTag,
+    /// The pair that the packet came by, as this host sees it.
+    pub locators: LocatorPair,
+    /// Octets behind the IPv6 header.
+    pub len: usize,
 }
 
 /// A message to send.

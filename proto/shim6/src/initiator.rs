@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
+use moorline_types::{ContextId, DropReason, Instant, LocatorPair, UlidPair};
 use moorline_wire::{I1, I2, I2bis, Message, Opt, Options};
 use rand_core::RngCore;
 
@@ -14,7 +14,7 @@ use crate::consts::{
 use crate::context::{
     Context, Crossing, Echo, Established, Handshake, Role, Stand, State, Takes, Told,
 };
-use crate::event::{Event, Failure, Incoming, Via};
+use crate::event::{Event, Failure, Incoming, Used, Via};
 use crate::key::Key;
 use crate::machine::Machine;
 
@@ -137,18 +137,13 @@ impl Machine {
     /// The peer uses the context while the R2 is late. I2 or I2bis goes out once more before its time. So it goes out
     /// at most twice as often as by its timer, however much the peer sends. If that was in vain, or if the R2 answers
     /// an I1, the pair of the handshake may have failed. Then R1bis goes by the pair that the peer uses (decision 120).
-    pub(crate) fn on_used_early(
-        &mut self,
-        id: ContextId,
-        (tag, locators): (ContextTag, LocatorPair),
-        now: Instant,
-    ) {
+    pub(crate) fn on_used_early(&mut self, id: ContextId, used: Used, now: Instant) {
         let Some(context) = self.table.get(id) else { return };
         let Some(asked) = context.handshake() else { return };
         if asked.echo.is_some() && !asked.is_hastened {
             self.send_i2(id, Handshake { is_hastened: true, ..asked.clone() }, now);
         } else if asked.established.is_none() && now.since(asked.sent) >= EARLY_USE {
-            self.refer_to_r1bis(tag, locators, now);
+            self.refer_to_r1bis(used, now);
         }
     }
 

@@ -54,7 +54,7 @@ mod tests;
 pub use config::Config;
 pub use consts::*;
 pub use context::{Context, Established, Role, State};
-pub use event::{Event, Failure, Incoming, Transmit, Via};
+pub use event::{Event, Failure, Incoming, Transmit, Used, Via};
 pub use key::Key;
 pub use machine::Machine;
 pub use peer::{Millis, PeerSet, Preferences};

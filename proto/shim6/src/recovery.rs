@@ -2,9 +2,9 @@ use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
 use moorline_wire::{Message, Opt, Options, R1bis};
 use rand_core::RngCore;
 
-use crate::consts::EARLY_USE;
+use crate::consts::{EARLY_USE, R1BIS_LEN};
 use crate::context::{Context, Echo, Established, Handshake, Takes};
-use crate::event::{Event, Incoming, Via};
+use crate::event::{Event, Incoming, Used, Via};
 use crate::machine::Machine;
 use crate::validator::Bound;
 
@@ -13,33 +13,29 @@ impl Machine {
     /// Takes payload with a tag that the data plane does not know (RFC 5533 s12.2).
     ///
     /// # Errors
-    /// Always, because this payload is lost. [`UnknownTag`](DropReason::UnknownTag): an R1bis is on its way.
-    pub fn handle_payload(
-        &mut self,
-        tag: ContextTag,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    /// Always, because this payload is lost. [`UnknownTag`](DropReason::UnknownTag): an R1bis is on its way, unless the
+    /// payload is shorter than the R1bis.
+    pub fn handle_payload(&mut self, used: Used, now: Instant) -> Result<(), DropReason> {
         //= rfc5533#12.2
         //= rfc5533#12.2-1
-        match self.table.by_tag(tag).map(|context| context.id) {
+        match self.table.by_tag(used.tag).map(|context| context.id) {
             Some(id) => {
-                self.on_used_early(id, (tag, locators), now);
+                self.on_used_early(id, used, now);
                 Err(DropReason::NotEstablished)
             }
-            None => Err(self.refer_to_r1bis(tag, locators, now)),
+            None => Err(self.refer_to_r1bis(used, now)),
         }
     }
 
     /// Answers a packet for a context that does not exist (s7.17), if the limit for its source allows. The answer keeps
-    /// no state, and only its validator makes it longer than the packet.
-    pub(crate) fn refer_to_r1bis(
-        &mut self,
-        packet_tag: ContextTag,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> DropReason {
+    /// no state. A packet that is shorter than the answer gets none, so nobody can make this host send more to an address
+    /// than came in its name (decision 225).
+    pub(crate) fn refer_to_r1bis(&mut self, used: Used, now: Instant) -> DropReason {
         //= rfc5533#7.17
+        let Used { tag: packet_tag, locators, len } = used;
+        if len < R1BIS_LEN {
+            return DropReason::UnknownTag;
+        }
         if self.take_answer(locators.peer, now).is_err() {
             return DropReason::RateLimited;
         }

@@ -11,7 +11,9 @@ use moorline_wire::{
     UpdateAck, UpdateRequest, VerificationMethod,
 };
 
-use crate::{Config, Context, Event, Failure, Incoming, Machine, Role, State, Transmit, Via};
+use crate::{
+    Config, Context, Event, Failure, Incoming, Machine, R1BIS_LEN, Role, State, Transmit, Used, Via,
+};
 
 mod amplification;
 mod complaints;
@@ -101,6 +103,11 @@ fn deliver(to: &mut Machine, transmit: &Transmit, now: Instant) -> Result<(), Dr
     let octets = transmit.message.octets();
     let packet = Packet::parse(&octets, locators.peer.0, locators.local.0)?;
     to.handle_message(&came(&packet, locators, now))
+}
+
+/// Payload that names this tag, long enough for an R1bis.
+fn payload(tag: ContextTag, locators: LocatorPair) -> Used {
+    Used { tag, locators, len: R1BIS_LEN }
 }
 
 fn sent(machine: &mut Machine) -> Vec<Transmit> {
@@ -455,7 +462,7 @@ fn i2_and_i2bis_are_sent_again_with_backoff_and_at_random_times() {
         deliver(&mut recovering, &only(&mut b), NOW).expect("R2");
         let tag = b.contexts().next().expect("b").local_tag;
         let (locators, mut fresh) = (ulids().as_locators(), machine(3));
-        let lost = fresh.handle_payload(tag, turned(locators), NOW);
+        let lost = fresh.handle_payload(payload(tag, turned(locators)), NOW);
         assert_eq!(lost, Err(DropReason::UnknownTag));
         deliver(&mut recovering, &only(&mut fresh), NOW).expect("R1bis");
         assert_eq!(only(&mut recovering).message.kind(), MessageType::I2BIS);
@@ -535,10 +542,13 @@ fn odd_addresses_are_refused() {
 fn late_payload_in_i2_sent_repeats_the_i2() {
     let (mut a, _, _) = until_r2();
     let tag = a.contexts().next().expect("a").local_tag;
-    assert_eq!(a.handle_payload(tag, ulids().as_locators(), NOW), Err(DropReason::NotEstablished));
+    assert_eq!(
+        a.handle_payload(payload(tag, ulids().as_locators()), NOW),
+        Err(DropReason::NotEstablished)
+    );
     assert!(matches!(only(&mut a).message, Message::I2(_)));
     assert_eq!(
-        a.handle_payload(ContextTag::from_bits(1), ulids().as_locators(), NOW),
+        a.handle_payload(payload(ContextTag::from_bits(1), ulids().as_locators()), NOW),
         Err(DropReason::UnknownTag)
     );
 }

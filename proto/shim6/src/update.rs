@@ -234,8 +234,8 @@ impl Machine {
             DropReason::Replayed | DropReason::MissingOption | DropReason::Disbelieved
         );
         let is_to_prove = is_strange || is_of_proof;
-        if let (true, Some(tag)) = (is_to_prove, came.packet.receiver_tag()) {
-            let _ = self.refer_to_r1bis(tag, came.locators, came.now);
+        if let (true, Some(used)) = (is_to_prove, came.used()) {
+            let _ = self.refer_to_r1bis(used, came.now);
         }
     }
 
@@ -293,12 +293,12 @@ impl Machine {
     }
 
     /// The context that a message names by its Receiver Context Tag, if the message comes by its locators. Otherwise
-    /// this host sends an R1bis (RFC 5533 s12.4).
+    /// this host sends an R1bis (RFC 5533 s12.4), unless the message is shorter than the R1bis.
     ///
     /// # Errors
-    /// [`UnknownTag`](DropReason::UnknownTag) and [`WrongLocators`](DropReason::WrongLocators): an R1bis is on its way.
-    /// [`RateLimited`](DropReason::RateLimited): no R1bis was sent. [`NotEstablished`](DropReason::NotEstablished): the
-    /// context is in I1-SENT or I2-SENT.
+    /// [`UnknownTag`](DropReason::UnknownTag) and [`WrongLocators`](DropReason::WrongLocators): an R1bis is on its way, or
+    /// the message is too short for one. [`RateLimited`](DropReason::RateLimited): no R1bis was sent.
+    /// [`NotEstablished`](DropReason::NotEstablished): the context is in I1-SENT or I2-SENT.
     //= rfc5533#10.4-2 rfc5533#10.4-3 rfc5533#10.5-2 rfc5533#10.5-3
     pub fn addressed(&mut self, came: &Incoming<'_>) -> Result<ContextId, DropReason> {
         let id = self.addressed_if(came, |own| own.has_locators(came.locators))?;
@@ -333,18 +333,17 @@ impl Machine {
         has_locators: impl FnOnce(&Established) -> bool,
     ) -> Result<ContextId, DropReason> {
         //= rfc5533#12.4
-        let &Incoming { packet, locators, now } = came;
-        let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
-        let Some(context) = self.table.by_tag(tag) else {
-            return Err(self.refer_to_r1bis(tag, locators, now));
+        let used = came.used().ok_or(DropReason::Truncated)?;
+        let Some(context) = self.table.by_tag(used.tag) else {
+            return Err(self.refer_to_r1bis(used, came.now));
         };
         let id = context.id;
         let has_locators = context.established().map(has_locators);
         if has_locators == Some(false) {
-            let _ = self.refer_to_r1bis(tag, locators, now);
+            let _ = self.refer_to_r1bis(used, came.now);
             return Err(DropReason::WrongLocators);
         }
-        self.on_used_early(id, (tag, locators), now);
+        self.on_used_early(id, used, came.now);
         if has_locators.is_some() { Ok(id) } else { Err(DropReason::NotEstablished) }
     }
 

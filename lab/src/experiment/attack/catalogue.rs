@@ -40,7 +40,7 @@ named! {
         Payload = "payload",
         /// Packets of 8 octets with the ULIDs of the connection as addresses, to both hosts.
         Ulids = "ulids",
-        /// I1s and keepalives with made-up tags and the ULIDs of the connection as addresses, to both hosts.
+        /// I1s and payload with made-up tags and the ULIDs of the connection as addresses, to both hosts.
         Messages = "messages",
         /// TCP segments with the ULIDs and ports of the connection, and random numbers, to both hosts.
         Ports = "ports",
@@ -77,7 +77,7 @@ pub(super) enum By {
     /// Made-up sources, to a host with a service that answers datagrams.
     Clients(fn() -> Vec<Frames>),
     /// Somebody in the name of both hosts, who knows their addresses.
-    Pretender(fn() -> Frames),
+    Pretender(fn() -> Vec<Frames>),
     /// Somebody in the name of both hosts, who also knows the ports.
     Segments,
     /// The correspondent itself.

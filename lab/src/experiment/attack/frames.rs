@@ -94,18 +94,23 @@ pub(super) fn nonces() -> Vec<Frames> {
 }
 
 /// Packets of 8 octets, all equal.
-pub(super) fn octets() -> Frames {
-    Frames::new(packets::NO_NEXT_HEADER, [0; 8], |_, _| ())
+pub(super) fn octets() -> Vec<Frames> {
+    vec![Frames::new(packets::NO_NEXT_HEADER, [0; 8], |_, _| ())]
 }
 
-/// I1s and keepalives by turns, with made-up tags. They have the same number of octets.
-pub(super) fn messages() -> Frames {
-    Frames::new(packets::SHIM6, packets::i1(0), next_message)
+/// I1s, and as many packets of payload, with made-up tags. The payload is long enough for an R1bis.
+pub(super) fn messages() -> Vec<Frames> {
+    let payload = [&packets::payload_header(0)[..], &[0; 32]].concat();
+    let both = [
+        Frames::new(packets::SHIM6, packets::i1(0), next_i1_of_a_peer),
+        Frames::new(packets::SHIM6, payload, next_payload_of_a_peer),
+    ];
+    both.map(|frames| Frames { divisor: 2, ..frames }).into()
 }
 
 /// Acknowledgements of TCP between these ports, with other numbers in each.
-pub(super) fn segments(ports: [u16; 2]) -> Frames {
-    Frames::new(packets::TCP, packets::segment(ports, 0), next_segment)
+pub(super) fn segments(ports: [u16; 2]) -> Vec<Frames> {
+    vec![Frames::new(packets::TCP, packets::segment(ports, 0), next_segment)]
 }
 
 /// Locator Updates with this nonce that name these locators. Each has a higher number than the one before.
@@ -169,9 +174,12 @@ fn next_keepalive(frame: &mut [u8], number: u32) {
     frame[PAYLOAD_AT..].copy_from_slice(&packets::keepalive(number));
 }
 
-fn next_message(frame: &mut [u8], number: u32) {
-    let make = if number.is_multiple_of(2) { packets::i1 } else { packets::keepalive };
-    frame[PAYLOAD_AT..].copy_from_slice(&make(number));
+fn next_i1_of_a_peer(frame: &mut [u8], number: u32) {
+    frame[PAYLOAD_AT..].copy_from_slice(&packets::i1(number));
+}
+
+fn next_payload_of_a_peer(frame: &mut [u8], number: u32) {
+    frame[PAYLOAD_AT..PAYLOAD_AT + 8].copy_from_slice(&packets::payload_header(number));
 }
 
 fn next_error(frame: &mut [u8], number: u32) {

@@ -84,13 +84,12 @@ impl Running {
     ) -> anyhow::Result<()> {
         let (router, hop, victim) = victim(attack, scene)?;
         for frames in all {
-            let rate = (rate / frames.divisor).max(1);
             self.send(router, &hop, [STRANGER, victim], &frames, rate)?;
         }
         Ok(())
     }
 
-    /// Sends a stream of packets by this hop. `ends` are source and destination.
+    /// Sends a stream of packets of an attack of this rate by this hop. `ends` are source and destination.
     fn send(
         &mut self,
         router: &Namespace,
@@ -101,6 +100,7 @@ impl Running {
     ) -> anyhow::Result<()> {
         let frame = hop.frame(ends, frames.next_header, &frames.first);
         let octets = (frame.len() - ETHERNET_LEN) as u64;
+        let rate = (rate / frames.divisor).max(1);
         let stream = Stream { frame, vary: frames.vary(), rate: Some(rate) };
         let generator = Generator::start(router, &hop.interface, vec![stream], LONGEST_FLOOD)?;
         self.streams.push((generator, octets));
@@ -112,14 +112,16 @@ impl Running {
     fn pretend_to_be_the_peers(
         &mut self,
         scene: &Scene,
-        frames: [Frames; 2],
+        frames: [Vec<Frames>; 2],
         rate: u64,
     ) -> anyhow::Result<()> {
         let router = scene.lab.namespace(ISPS[0])?;
         let [a, b] = [0, 1].map(|end: usize| scene.ends[end].address);
         for (ends, frames) in [[a, b], [b, a]].into_iter().zip(&frames) {
             let (hop, _) = Hop::towards(router, ends[1])?;
-            self.send(router, &hop, ends, frames, rate)?;
+            for frames in frames {
+                self.send(router, &hop, ends, frames, rate)?;
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The end of Shim6 on a host, at either end, and a data plane that does not take a context.
 
 use moorline_types::{ContextTag, DropReason};
-use moorline_wire::{Message, Options, PayloadHeader, UpdateRequest};
+use moorline_wire::{Message, Options, UpdateRequest};
 
 use super::*;
 use crate::{Failure, Removal};
@@ -100,9 +100,8 @@ fn a_daemon_that_is_gone_for_some_seconds_costs_no_context() {
     // The daemon has lost its contexts, and answers the next payload with R1bis.
     pair.lose(1);
     let locators = pair.entries[0][0].current.pair;
-    let header = PayloadHeader { next_header: 6, tag }.emit();
     let seen = LocatorPair::new(locators.peer, locators.local);
-    pair.hosts[1].handle_control(&header, seen, pair.now);
+    pair.hosts[1].handle_control(&payload(tag), seen, pair.now);
     pair.settle();
     assert!(pair.has_context());
     assert_ne!(pair.entries[0][0].peer_tag, tag, "made anew");

@@ -290,6 +290,36 @@ fn contexts_that_lose_a_path_together_share_a_bounded_pace() {
     assert!(probes >= 150, "{probes}: a host that gets no answers goes on asking");
 }
 
+/// Each peer sends a keepalive. Returns the number of probes that the host sends then.
+fn probes_after_keepalives(site: &mut Site) -> usize {
+    let mut probes = 0;
+    for n in 0..site.peers.len() {
+        let context = site.peers[n].contexts().next().expect("there").id;
+        site.peers[n].handle_report(Report::KeepaliveDue { context }, site.now);
+        while let Some(transmit) = site.peers[n].poll_transmit() {
+            let LocatorPair { local, peer } = transmit.locators;
+            site.host.handle_control(&transmit.octets, LocatorPair::new(peer, local), site.now);
+        }
+        probes += site.settle(&|_| false);
+    }
+    probes
+}
+
+#[test]
+fn a_message_of_the_peer_pays_for_what_it_draws_and_not_for_a_probe_that_waits() {
+    let config = Config { probes_per_second: 1, probe_burst: 5, ..Config::default() };
+    let (mut site, probes) = site_without_isp(&config, &|_| false);
+    assert_eq!(probes, 5, "the burst");
+    assert_eq!(probes_after_keepalives(&mut site), 100, "one for each first sign of life");
+    for _ in 0..3 {
+        site.now = site.now + Duration::from_millis(600);
+        site.host.handle_timeout(site.now);
+        let in_turn = site.settle(&|_| false);
+        assert!(in_turn <= 1, "{in_turn}");
+        assert!(probes_after_keepalives(&mut site) <= 1, "the others wait for their turn");
+    }
+}
+
 #[test]
 fn answers_let_those_that_wait_go() {
     //= rfc5534#4.3 (test)

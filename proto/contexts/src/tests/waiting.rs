@@ -2,7 +2,6 @@
 
 use moorline_datapath::shim6::PairInUse;
 use moorline_types::ContextTag;
-use moorline_wire::PayloadHeader;
 
 use super::*;
 use crate::{ContextSnapshot, Waiting};
@@ -138,10 +137,10 @@ fn an_i1_of_a_peer_that_has_lost_a_waiting_context_gets_an_answer_of_that_contex
 #[test]
 fn payload_with_the_tag_of_a_waiting_context_is_not_answered_with_r1bis() {
     let mut pair = waiting();
-    let header = PayloadHeader { next_header: 59, tag: pair.entries[0][0].local_tag };
+    let octets = payload(pair.entries[0][0].local_tag);
     let [ours, theirs] = [0, 1].map(|side: usize| pair.locators[side][0]);
     let locators = LocatorPair::new(ours, theirs);
-    pair.hosts[0].handle_control(&header.emit(), locators, pair.now);
+    pair.hosts[0].handle_control(&octets, locators, pair.now);
     assert_eq!(pair.known(0), 1);
     while let Some(Transmit { octets, .. }) = pair.hosts[0].poll_transmit() {
         let packet = moorline_wire::Packet::parse(&octets, theirs.0, ours.0).expect("ours");

@@ -14,6 +14,14 @@ use crate::state::{Input, State};
 impl Machine {
     /// The next probe is due (RFC 5534 s6.5), or the next repetition of a Probe Operational.
     pub(super) fn on_retransmission(&mut self, now: Instant) {
+        let (state, next) = (self.state, now + self.config.probe_timeout(1));
+        // The last probe still waits for room. Another one would leave right behind it.
+        if let Some(exploration) = &mut self.exploration
+            && exploration.has_probe(state)
+        {
+            exploration.deadlines.retransmission = Some(next);
+            return;
+        }
         if self.state == State::Operational {
             return self.repeat_answer(now);
         }

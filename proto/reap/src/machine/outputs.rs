@@ -32,6 +32,35 @@ impl Machine {
         self.pop_check()
     }
 
+    /// Nonce of the last probe in the queue, which waits for room.
+    #[must_use]
+    pub fn last_waiting(&self) -> Option<u32> {
+        self.exploration.as_ref()?.transmits.back()?.nonce()
+    }
+
+    /// Gives the next message that a message of the peer has drawn, and that so needs no room: an answer, a probe behind
+    /// the one that was the [last](Self::last_waiting) before, or a keepalive.
+    #[must_use]
+    pub fn poll_drawn(&mut self, waiting: Option<u32>) -> Option<Transmit> {
+        let answer = self.pop_answer();
+        if answer.is_some() {
+            return answer;
+        }
+        let state = self.state;
+        let drawn = self.exploration.as_mut().and_then(|one| one.pop_drawn(waiting, state));
+        if drawn.is_some() || !core::mem::take(&mut self.is_keepalive_due) {
+            return drawn;
+        }
+        Some(Transmit { pair: self.current(), message: Message::Keepalive })
+    }
+
+    /// The probe that has waited longest for room leaves now. The next one keeps its interval to this one.
+    pub fn handle_room(&mut self, now: Instant) {
+        if let Some(exploration) = &mut self.exploration {
+            exploration.keep_interval(&self.config, self.state, now);
+        }
+    }
+
     /// Whether the next message is a probe. A probe that still waits when its exploration is over is not sent.
     #[must_use]
     pub fn has_probe(&mut self) -> bool {

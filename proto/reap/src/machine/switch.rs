@@ -73,6 +73,13 @@ impl Machine {
     pub(super) fn on_switch_timeout(&mut self, now: Instant) {
         let Some(switch) = self.switch() else { return };
         let (pair, cause, probes) = (switch.pair, switch.cause, switch.probes);
+        if switch.transmit.is_some() {
+            // The last probe still waits for room.
+            let next = now + self.config.probe_timeout(1);
+            return self.change_extra(|extra| {
+                extra.switch.iter_mut().for_each(|switch| switch.next = next);
+            });
+        }
         if probes >= SWITCH_PROBES || !self.is_candidate(pair) {
             return self.give_up_switch(now);
         }

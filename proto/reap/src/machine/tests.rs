@@ -31,6 +31,7 @@ mod proof;
 mod properties;
 mod rfc_peer;
 mod roaming;
+mod room;
 mod switch;
 mod table;
 mod third;

@@ -84,7 +84,8 @@ fn an_r2_with_the_tag_of_another_context_ends_that_one() {
 /// The answer to an R1bis that names this tag for the peer's second locator.
 fn i2bis(duo: &mut Duo, tag: ContextTag) -> moorline_wire::I2bis {
     let unknown = ContextTag::from_bits(5);
-    let lost = duo.machines[0].handle_payload(unknown, second_ulids().as_locators(), duo.now);
+    let lost =
+        duo.machines[0].handle_payload(payload(unknown, second_ulids().as_locators()), duo.now);
     assert_eq!(lost, Err(DropReason::UnknownTag));
     duo.collect();
     let Some(Flight { message: Message::R1bis(r1bis), .. }) = duo.under_way.pop_front() else {

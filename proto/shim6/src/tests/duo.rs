@@ -161,7 +161,7 @@ impl Duo {
     pub(super) fn stray_payload(&mut self, from: usize, pair: LocatorPair) -> DropReason {
         let tag = self.of_side(from).peer_tag;
         let to = &mut self.machines[1 - from];
-        let reason = to.handle_payload(tag, turned(pair), self.now).expect_err("lost");
+        let reason = to.handle_payload(payload(tag, turned(pair)), self.now).expect_err("lost");
         self.collect();
         reason
     }

@@ -143,7 +143,7 @@ fn payload(duo: &mut Duo, from: usize) {
     for tag in tags {
         let to = &mut duo.machines[1 - from];
         if to.by_tag(tag).is_none_or(|context| context.established().is_none()) {
-            to.handle_payload(tag, pair, duo.now).expect_err("lost");
+            to.handle_payload(super::payload(tag, pair), duo.now).expect_err("lost");
         }
     }
     duo.collect();

@@ -80,24 +80,19 @@ fn messages_64_to_127_from_strange_locators_are_referred_to_r1bis() {
     let mut duo = Duo::established();
     let receiver_tag = duo.context(1).local_tag;
     let strange = LocatorPair::new(locators(3)[0], locators(2)[0]);
-    for message in [
-        Message::UpdateRequest(UpdateRequest {
-            receiver_tag,
-            request_nonce: 1,
-            options: Options::default(),
-        }),
-        Message::UpdateAck(UpdateAck {
-            receiver_tag,
-            request_nonce: 1,
-            options: Options::default(),
-        }),
-    ] {
-        duo.log.clear();
-        duo.under_way.clear();
-        let flight = Flight { from: 0, pair: strange, message };
-        assert_eq!(duo.hand(&flight), Err(DropReason::WrongLocators));
-        assert_eq!(duo.kinds(), [MessageType::R1BIS]);
-        assert_eq!(duo.under_way[0].pair, turned(strange));
+    let long = Options::from(alloc::vec![Opt::Validator(alloc::vec![0; 16])]);
+    // A message that is shorter than the R1bis draws nothing.
+    for (options, expected) in [(long, &[MessageType::R1BIS][..]), (Options::default(), &[])] {
+        let request = UpdateRequest { receiver_tag, request_nonce: 1, options: options.clone() };
+        let ack = UpdateAck { receiver_tag, request_nonce: 1, options };
+        for message in [Message::UpdateRequest(request), Message::UpdateAck(ack)] {
+            duo.log.clear();
+            duo.under_way.clear();
+            let flight = Flight { from: 0, pair: strange, message };
+            assert_eq!(duo.hand(&flight), Err(DropReason::WrongLocators));
+            assert_eq!(duo.kinds(), expected);
+            assert!(duo.under_way.iter().all(|r1bis| r1bis.pair == turned(strange)));
+        }
     }
 }
 
@@ -227,7 +222,7 @@ fn an_i2bis_that_use_has_hastened_leaves_by_the_pair_of_a_later_r1bis() {
     duo.step();
     for _ in 0..2 {
         let tag = duo.context(0).local_tag;
-        let lost = duo.machines[0].handle_payload(tag, other_pair(), duo.now);
+        let lost = duo.machines[0].handle_payload(payload(tag, other_pair()), duo.now);
         assert_eq!(lost, Err(DropReason::NotEstablished));
         duo.collect();
     }
@@ -294,23 +289,25 @@ fn r1bis_are_limited_by_source_prefix() {
     };
     for n in 0..ANSWER_BURST {
         let tag = ContextTag::from_bits(u64::from(n));
-        assert_eq!(b.handle_payload(tag, from(9), NOW), Err(DropReason::UnknownTag));
+        assert_eq!(b.handle_payload(payload(tag, from(9)), NOW), Err(DropReason::UnknownTag));
     }
     let tag = ContextTag::from_bits(7);
-    assert_eq!(b.handle_payload(tag, from(9), NOW), Err(DropReason::RateLimited));
-    assert_eq!(b.handle_payload(tag, from(8), NOW), Err(DropReason::UnknownTag));
+    assert_eq!(b.handle_payload(payload(tag, from(9)), NOW), Err(DropReason::RateLimited));
+    assert_eq!(b.handle_payload(payload(tag, from(8)), NOW), Err(DropReason::UnknownTag));
     assert_eq!(sent(&mut b).len(), ANSWER_BURST as usize + 1);
 }
 
 #[test]
-fn an_r1bis_is_no_longer_than_what_it_answers_but_for_the_validator() {
+fn an_r1bis_is_no_longer_than_what_it_answers() {
     let duo = until_r1bis(other_pair());
-    let Message::R1bis(r1bis) = &duo.under_way[0].message else { panic!("R1bis") };
-    let mut bare = r1bis.clone();
-    bare.options = Options::default();
-    // Payload has an 8-octet header and at least 8 octets behind it.
-    assert_eq!(Message::R1bis(bare).octets().len(), 16);
-    assert_eq!(duo.under_way[0].message.octets().len(), 16 + 24);
+    assert_eq!(duo.under_way[0].message.octets().len(), R1BIS_LEN);
+    let (mut b, tag) = (machine(2), ContextTag::from_bits(7));
+    for len in 8..2 * R1BIS_LEN {
+        let used = Used { len, ..payload(tag, turned(ulids().as_locators())) };
+        assert_eq!(b.handle_payload(used, NOW), Err(DropReason::UnknownTag));
+        let longest = sent(&mut b).iter().map(|one| one.message.octets().len()).max();
+        assert_eq!(longest, (len >= R1BIS_LEN).then_some(R1BIS_LEN), "{len}");
+    }
 }
 
 #[test]
@@ -320,7 +317,10 @@ fn payload_hastens_an_i2_or_i2bis_once_between_two_of_its_timers() {
     let locators = ulids().as_locators();
     let storm = |a: &mut Machine, now| {
         for _ in 0..100 {
-            assert_eq!(a.handle_payload(tag, locators, now), Err(DropReason::NotEstablished));
+            assert_eq!(
+                a.handle_payload(payload(tag, locators), now),
+                Err(DropReason::NotEstablished)
+            );
         }
         sent(a).len()
     };
@@ -335,7 +335,7 @@ fn payload_hastens_an_i2_or_i2bis_once_between_two_of_its_timers() {
     let tag = duo.context(0).local_tag;
     duo.log.clear();
     for _ in 0..100 {
-        let lost = duo.machines[0].handle_payload(tag, other_pair(), duo.now);
+        let lost = duo.machines[0].handle_payload(payload(tag, other_pair()), duo.now);
         assert_eq!(lost, Err(DropReason::NotEstablished));
     }
     duo.collect();

@@ -1,6 +1,6 @@
 //! Whatever a source sends that has proved nothing, it gets no more back than it has sent, in any second and in all: a
-//! property over random sequences of messages, with all timers that they start. Two things come on top: the validator of each answer that
-//! has one, and one R2 for a handshake. The I1s of the handshake go out anyway, also if payload of a made-up source has made
+//! property over random sequences of messages of all types and many lengths, with all timers that they start. Two things come on
+//! top: the validator of each R1, and one R2 for a handshake. The I1s of the handshake go out anyway, also if payload of a made-up source has made
 //! the host want the context. An attacker who knows the tags of a context, because it is the peer, gets no more at
 //! addresses that are not locators of the peer. With validators and IPv6 headers, who
 //! has proved nothing gets at most one and a half times what it sent: RFC 5533 s7.10 wants a validator in the answer to
@@ -41,6 +41,8 @@ struct Forged {
     form: u8,
     /// Type to write over the type of the form.
     kind: Option<u8>,
+    /// Units of 8 octets behind the form, as an option that nobody knows and nobody has to know.
+    padding: u8,
     guess: u32,
     has_source: bool,
     /// Whether the message is about the ULIDs of the peer and not about its addresses.
@@ -52,10 +54,12 @@ struct Forged {
 fn forged() -> impl Strategy<Value = Forged> {
     let kind = prop_oneof![3 => Just(None), 1 => (0..128_u8).prop_map(Some)];
     let flags = (any::<bool>(), any::<bool>(), any::<bool>());
-    (0..8_u8, kind, any::<u32>(), flags).prop_map(
-        |(form, kind, guess, (has_source, names_ulids, knows_tags))| Forged {
+    let padding = prop_oneof![2 => Just(0), 1 => 1..9_u8];
+    (0..=PAYLOAD, kind, padding, any::<u32>(), flags).prop_map(
+        |(form, kind, padding, guess, (has_source, names_ulids, knows_tags))| Forged {
             form,
             kind,
+            padding,
             guess,
             has_source,
             names_ulids,
@@ -81,12 +85,38 @@ struct Tags {
 }
 
 impl Forged {
-    /// Its octets behind the IPv6 header. From the ULID, which is a locator of the peer, it has no known tags.
-    fn octets(&self, source: Locator, tags: Option<Tags>) -> Vec<u8> {
+    /// The tags that it has. From the ULID, which is a locator of the peer, it has no known tags.
+    fn tags(&self, source: Locator, tags: Option<Tags>) -> Tags {
         let is_ulid = source == ulids().peer.as_locator();
         let guess = ContextTag::from_bits(u64::from(self.guess));
         let known = tags.filter(|_| self.knows_tags && !is_ulid);
-        let Tags { local: to_us, peer: tag } = known.unwrap_or(Tags { local: guess, peer: guess });
+        known.unwrap_or(Tags { local: guess, peer: guess })
+    }
+
+    /// Gives it to the victim. Returns its octets behind the IPv6 header.
+    fn give(&self, victim: &mut Machine, locators: LocatorPair, tags: Tags, now: Instant) -> usize {
+        if self.form == PAYLOAD {
+            let len = SHORTEST * (1 + usize::from(self.padding));
+            victim.handle_payload(Used { tag: tags.local, locators, len }, now).ok();
+            return len;
+        }
+        let octets = self.octets(locators.peer, tags);
+        if let Ok(packet) = Packet::parse(&octets, locators.peer.0, locators.local.0) {
+            let came = came(&packet, locators, now);
+            let is_reap = matches!(packet.kind(), MessageType::KEEPALIVE | MessageType::PROBE);
+            let outcome = victim.check(&came).and_then(|()| match is_reap {
+                true => victim.addressed(&came).map(drop),
+                false => victim.handle_message(&came),
+            });
+            outcome.ok();
+        }
+        octets.len()
+    }
+
+    /// Its octets behind the IPv6 header.
+    fn octets(&self, source: Locator, tags: Tags) -> Vec<u8> {
+        let is_ulid = source == ulids().peer.as_locator();
+        let Tags { local: to_us, peer: tag } = tags;
         let nonce = self.guess;
         let mut options = vec![];
         if self.has_source {
@@ -131,10 +161,13 @@ impl Forged {
             octets[LENGTH_AT] = 0;
             fill_checksum(&mut octets);
         }
-        if let Some(kind) = self.kind {
-            octets[TYPE_AT] = kind;
-            fill_checksum(&mut octets);
+        if let Some(contents) = (8 * self.padding).checked_sub(OPTION_HEADER) {
+            octets.extend([0xff, 0xfe, 0, contents]);
+            octets.extend(alloc::vec![0; usize::from(contents)]);
+            octets[LENGTH_AT] += self.padding;
         }
+        octets[TYPE_AT] = self.kind.unwrap_or(octets[TYPE_AT]);
+        fill_checksum(&mut octets);
         octets
     }
 }
@@ -173,8 +206,7 @@ impl Ledger {
             MessageType::I1 => self.i1s += 1,
             MessageType::R2 => self.r2s += 1,
             kind => {
-                let has_validator = matches!(kind, MessageType::R1 | MessageType::R1BIS);
-                let free = if has_validator { VALIDATOR_OPTION } else { 0 };
+                let free = if kind == MessageType::R1 { VALIDATOR_OPTION } else { 0 };
                 self.rows.push((at, 0, octets - free));
                 self.packets_out += octets + IP6_LEN;
             }
@@ -253,12 +285,9 @@ impl Attacked {
         let ledger = &mut self.ledgers[usize::from(act.source)];
         match &act.forged {
             Some(forged) => {
-                let octets = forged.octets(source, self.tags);
-                ledger.came_in(self.now, octets.len());
-                if let Ok(packet) = Packet::parse(&octets, source.0, locators.local.0) {
-                    let came = came(&packet, locators, self.now);
-                    self.victim.check(&came).and_then(|()| self.victim.handle_message(&came)).ok();
-                }
+                let tags = forged.tags(source, self.tags);
+                let octets = forged.give(&mut self.victim, locators, tags, self.now);
+                ledger.came_in(self.now, octets);
             }
             None => {
                 let before = self.victim.contexts().count();
@@ -306,6 +335,8 @@ proptest! {
     }
 }
 
+/// The form of payload. The forms before it are control messages.
+const PAYLOAD: u8 = 8;
 /// Octets of an IPv6 header.
 const IP6_LEN: usize = 40;
 /// Octet of the message type.
@@ -313,5 +344,7 @@ const TYPE_AT: usize = 2;
 /// Length of the shortest control message, and the place of the length in it.
 const SHORTEST: usize = 8;
 const LENGTH_AT: usize = 1;
+/// Octets of Type and Length of an option.
+const OPTION_HEADER: u8 = 4;
 /// Option header, validator of 16 octets, padding.
 const VALIDATOR_OPTION: usize = (4_usize + 16).next_multiple_of(8);

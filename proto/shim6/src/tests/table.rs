@@ -142,14 +142,17 @@ impl Stage {
                 packet_tag: STRAY,
                 options: with_proof(Some(validator(&r1bis.options))),
             }),
+            // Long enough for an R1bis.
             "Update Request" => Message::UpdateRequest(UpdateRequest {
                 receiver_tag: local_tag,
                 request_nonce: 3,
-                options,
+                options: some_validator(),
             }),
-            "Update Acknowledgement" => {
-                Message::UpdateAck(UpdateAck { receiver_tag: local_tag, request_nonce: 3, options })
-            }
+            "Update Acknowledgement" => Message::UpdateAck(UpdateAck {
+                receiver_tag: local_tag,
+                request_nonce: 3,
+                options: some_validator(),
+            }),
             _ => return None,
         })
     }
@@ -165,7 +168,7 @@ impl Stage {
                 let header = PayloadHeader { next_header: 6, tag: self.known().0 };
                 let tag = PayloadHeader::parse(&header.emit()).expect("a header").tag;
                 let locators = ulids().as_locators();
-                self.duo.machines[0].handle_payload(tag, locators, NOW).expect_err("lost");
+                self.duo.machines[0].handle_payload(payload(tag, locators), NOW).expect_err("lost");
                 self.duo.collect();
             }
             None => {

@@ -181,7 +181,7 @@ fn forge(duo: &mut Duo, from: usize, rng: &mut ChaCha20Rng) {
             I1 { initiator_tag: tag, initiator_nonce: rng.next_u32(), options: Options::default() };
         duo.hand(&Flight { from, pair, message: Message::I1(i1) }).ok();
     } else {
-        duo.machines[1 - from].handle_payload(tag, turned(pair), duo.now).ok();
+        duo.machines[1 - from].handle_payload(payload(tag, turned(pair)), duo.now).ok();
         duo.collect();
     }
 }
