@@ -133,7 +133,7 @@ impl Report {
                 (args.stacks, " --stacks"),
                 (args.addresses, " --addresses"),
             ];
-            let world = worlds.iter().find(|(is_it, _)| *is_it).map_or("", |(_, option)| option);
+            let world = worlds.iter().find(|(is_it, _)| *is_it).map_or("", |(_, option)| *option);
             text.push_str(&format!(
                 "again: moorline-lab sim --seeds 1 --first-seed {seed}{plan}{world}\n"
             ));

@@ -164,13 +164,15 @@ fn streams_outlive_an_isp_by_sessions_of_ilnp() {
             let outcome = sound(seed, &plan);
             assert_eq!(outcome.workloads[0].intact, Some(true), "{stacks:?}, seed {seed}");
             assert!(outcome.sessions >= 2, "{stacks:?}, seed {seed}: {}", outcome.sessions);
-            assert_eq!(outcome.events, [], "{stacks:?}, seed {seed}: a context");
-            assert!(outcome.too_big > 0, "{stacks:?}, seed {seed}");
+            let is_there =
+                |told: &HostEvent| matches!(told.event.kind, EventKind::Established { .. });
+            assert!(!outcome.events.iter().any(is_there), "{stacks:?}, seed {seed}: a context");
         }
     }
 }
 
-/// The same schedules with daemons in place of the host stacks: no run is lost, and none of them takes much longer to recover.
+/// Plays the same schedules with daemons in place of the host stacks, and prints both results: numbers and longest recovery. `MOORLINE_SEEDS` has
+/// more of them played.
 #[test]
 fn host_stacks_recover_as_daemons_do() {
     let (first, seeds) = (super::first_seed(), super::setting("MOORLINE_SEEDS").unwrap_or(SEEDS));

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
+use std::time::Duration;
 
 use moorline_ip::ethernet::{self, Ethernet};
 use moorline_ip::{Mac, PacketBuf};
@@ -28,6 +29,9 @@ pub(crate) enum End {
 /// A kernel with one address.
 pub(crate) struct Kernel {
     stack: Stack,
+    router: Router,
+    /// Time of the next advertisement: the route of the one before would end.
+    advertises_at: Instant,
     address: Ipv6Addr,
     /// How the packets of its socket leave, as [`End::follow_path`] has told it.
     carried: Option<Carried>,
@@ -77,16 +81,16 @@ impl End {
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
-        if let Self::Kernel(kernel) = self
-            && kernel.stack.poll_timeout().is_some_and(|at| at <= now)
-        {
-            kernel.stack.handle_timeout(now);
+        if let Self::Kernel(kernel) = self {
+            kernel.handle_timeout(now);
         }
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
         match self {
-            Self::Kernel(kernel) => kernel.stack.poll_timeout(),
+            Self::Kernel(kernel) => {
+                kernel.stack.poll_timeout().into_iter().chain([kernel.advertises_at]).min()
+            }
             Self::Stack(..) => None,
         }
     }
@@ -120,12 +124,24 @@ impl Kernel {
         };
         // A new stack takes an address.
         let _ = stack.add_address(wire, &given, now);
-        let mut router = Router::of_prefix(0, Prefix::new(address, 64));
-        router.advertise();
-        if let Some(frame) = router.poll_frame() {
-            stack.handle_frame(wire, frame, now);
+        let router = Router::of_prefix(0, Prefix::new(address, 64));
+        let (carried, packets) = (None, VecDeque::new());
+        let mut kernel = Self { stack, router, advertises_at: now, address, carried, packets };
+        kernel.handle_timeout(now);
+        kernel
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if self.advertises_at <= now {
+            self.advertises_at = now + BETWEEN_ADVERTISEMENTS;
+            self.router.advertise();
+            while let Some(frame) = self.router.poll_frame() {
+                self.stack.handle_frame(WireId(0), frame, now);
+            }
         }
-        Self { stack, address, carried: None, packets: VecDeque::new() }
+        if self.stack.poll_timeout().is_some_and(|at| at <= now) {
+            self.stack.handle_timeout(now);
+        }
     }
 
     fn handle_packet(&mut self, packet: &[u8], now: Instant) {
@@ -162,6 +178,8 @@ impl fmt::Debug for End {
     }
 }
 
+/// Time between two advertisements of a kernel's router, whose route lasts for 30 minutes.
+const BETWEEN_ADVERTISEMENTS: Duration = Duration::from_secs(600);
 /// MTU of a kernel's link: a packet has room for the payload header.
 const MTU: u32 = 1400;
 const STATION: Mac = Mac([2, 0, 0, 2, 0, 1]);
