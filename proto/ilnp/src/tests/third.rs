@@ -71,7 +71,13 @@ impl Hostile {
     /// Sends a Locator Update without news.
     fn repeat(&mut self, from: L64) {
         let (entry, from, to) = (self.duo.entry(0), ilv(0).at(from), ilv(1));
-        self.give(of_session(&entry, from, to, Some(self.number), &update_of(&[(ilv(0).l64.0, 0)])));
+        self.give(of_session(
+            &entry,
+            from,
+            to,
+            Some(self.number),
+            &update_of(&[(ilv(0).l64.0, 0)]),
+        ));
     }
 
     fn name(&mut self, from: L64, named: &[(u64, u16)]) {
