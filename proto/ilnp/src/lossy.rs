@@ -7,7 +7,8 @@
 //!
 //! A correspondent that has nothing to send by itself only answers, and its answers may get lost. So some turns keep the pace
 //! before anything is heard: [`HEARD_TURNS`] for the question, and as many after each report that payload leaves in vain.
-//! Between them a question goes by the best other pair whose locators the correspondent has used before. All sessions
+//! Between them a question goes by the best other pair whose locators the correspondent has used before. After the session has
+//! left a silent pair, its Locator Update goes on in the same way, by the pair that has answered. All sessions
 //! together have [`ALL_UNHEARD_TURNS`] of these turns in each [`PACED_INTERVAL`](crate::consts::PACED_INTERVAL).
 
 use moorline_types::{Instant, SessionId};
@@ -82,7 +83,8 @@ impl Machine {
         }
     }
 
-    /// The best pair other than the one in use of which the correspondent has used both locators.
+    /// The pair in use, if the session has left a silent one for it. Otherwise the best other pair of which the correspondent has
+    /// used both locators.
     fn likely_pair(&self, id: SessionId, now: Instant) -> Option<Locators> {
         let (pair, _) = self.ilcc.key(id)?;
         let session = self.ilcc.get(id)?;
