@@ -496,6 +496,7 @@ fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do
     let not_yet = |reason| with_readiness(ReadinessState::NotYet, reason);
     assert_eq!(not_yet("untried"), one("failover-untried", Note));
     assert_eq!(not_yet("half-open"), one("failover-half-open", Stops));
+    assert_eq!(not_yet("unverified"), one("failover-unverified", Stops));
     assert_eq!(not_yet("unrenewed"), one("failover-unrenewed", Stops));
     assert_eq!(not_yet("unreachable"), one("failover-unreachable", Stops));
     assert_eq!(not_yet("establishing"), one("failover-establishing", Note), "it is young");
