@@ -31,6 +31,8 @@ named_enum! {
         Establishing => "establishing",
         /// R1 has come, and R2 has not come although I2 was sent again. The reason stays while I1 is sent again.
         HalfOpen => "half-open",
+        /// R2 has come and was dropped, because its locators could not be verified.
+        Unverified => "unverified",
         /// The context is established here. The peer has not shown yet that it has the context.
         Unconfirmed => "unconfirmed",
         /// The peer says that it does not have the context, and has not answered I2bis yet.
@@ -84,6 +86,9 @@ impl Reason {
             Self::Establishing => "the peer has not answered yet",
             Self::HalfOpen => {
                 "no context comes about: the peer answers I1 and not I2, which was sent again"
+            }
+            Self::Unverified => {
+                "this host drops the R2 of the peer, because its locators cannot be verified"
             }
             Self::Unconfirmed => "the peer has not shown yet that it has the context",
             Self::Renewing => {
@@ -156,6 +161,10 @@ impl Reason {
                 "`moorline doctor PEER` as root tells which: a firewall drops protocol 140, somebody translates addresses \
                  (NAT66), or the peer has no room or is busy (`moorline doctor` there)."
             }
+            Self::Unverified => {
+                "The fault is in the peer: its locators do not belong to the address that the connection uses \
+                 (`moorline addr list` there)."
+            }
             Self::NoAnswer => {
                 "`moorline doctor PEER` as root tries each pair: the peer has no Moorline, a firewall drops protocol 140, or somebody \
                  translates addresses (NAT66)."
@@ -212,7 +221,9 @@ impl Contexts {
         let context = self.shim6.context(id)?;
         let (Some(established), Some(active)) = (context.established(), self.active.get(&id))
         else {
-            return Some(Readiness::NotYet(if context.is_half_open() {
+            return Some(Readiness::NotYet(if context.is_unverified() {
+                Reason::Unverified
+            } else if context.is_half_open() {
                 Reason::HalfOpen
             } else if context.is_unanswered() {
                 Reason::NoAnswer
@@ -231,6 +242,7 @@ impl Contexts {
                 Readiness::Cannot(Reason::PeerUnproven)
             }
             Standby::None => Readiness::Cannot(Reason::OnePair),
+            _ if context.is_unverified() => Readiness::NotYet(Reason::Unverified),
             _ if context.is_renewal_late() => Readiness::NotYet(Reason::Unrenewed),
             _ if active.reap.explores_in_vain() => Readiness::NotYet(Reason::Unreachable),
             _ if active.reap.state() != State::Operational => Readiness::NotYet(Reason::Exploring),

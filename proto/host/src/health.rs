@@ -43,12 +43,12 @@ struct Asked {
     next: Instant,
     /// Requests since the last answer by any uplink.
     unheard: usize,
-    /// Departures of the last [`MOST_WAITING`] answered requests, the oldest first.
-    answered: VecDeque<Instant>,
+    /// The last [`MOST_WAITING`] answered requests, the oldest first.
+    answered: VecDeque<Answered>,
     /// Largest recent number of lost requests in a row that told, in units of 1 / [`FADING`].
     longest_run: usize,
-    /// Longest recent time of an answer.
-    slowest: Duration,
+    /// Time that answers take at present ([`Asked::usual`]).
+    usual: Duration,
     failing: Option<Failing>,
     failures: u32,
     failed_at: Option<Instant>,
@@ -58,6 +58,13 @@ struct Asked {
 struct Request {
     nonce: u64,
     at: Instant,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    /// Departure of the request.
+    at: Instant,
+    took: Duration,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -208,7 +215,7 @@ impl Asked {
             unheard: 0,
             answered: VecDeque::new(),
             longest_run: 0,
-            slowest: Duration::ZERO,
+            usual: Duration::ZERO,
             failing: None,
             failures: 0,
             failed_at: None,
@@ -222,7 +229,7 @@ impl Asked {
     }
 
     fn due(&self) -> Duration {
-        let longest = if self.answered.is_empty() { LONGEST } else { self.slowest * 2 + MARGIN };
+        let longest = if self.answered.is_empty() { LONGEST } else { self.usual * 2 + MARGIN };
         longest.min(LONGEST)
     }
 
@@ -238,8 +245,26 @@ impl Asked {
 
     /// Whether this uplink got an answer to a request that left at the moment of the other uplink's request.
     fn has_answer_of(&self, request: &Request) -> bool {
-        let first = self.answered.partition_point(|at| *at + MOMENT < request.at);
-        self.answered.get(first).is_some_and(|at| *at <= request.at + MOMENT)
+        let first = self.answered.partition_point(|one| one.at + MOMENT < request.at);
+        self.answered.get(first).is_some_and(|one| one.at <= request.at + MOMENT)
+    }
+
+    /// Time that answers take at present: the median of the last [`RECENT`] answers, or the longest of the last
+    /// [`LATEST`], whichever is longer. So a delay that is over is soon forgotten, and a delay that grows is not taken
+    /// for a loss. Answers count only if their requests left [`CALM`] apart, because a short stop holds many requests in
+    /// haste.
+    fn usual(&self) -> Duration {
+        let mut later = None;
+        let is_apart = |one: &&Answered| {
+            let is_apart = later.is_none_or(|at| one.at + CALM <= at);
+            later = if is_apart { Some(one.at) } else { later };
+            is_apart
+        };
+        let apart = self.answered.iter().rev().filter(is_apart);
+        let mut took: Vec<_> = apart.take(RECENT).map(|one| one.took).collect();
+        let latest = took.iter().take(LATEST).max().copied();
+        took.sort_unstable();
+        took.get(took.len() / 2).copied().max(latest).unwrap_or_default()
     }
 
     /// Whether the uplink has lost so many requests in a row that it is no better than others.
@@ -299,13 +324,12 @@ impl Asked {
     /// Handles the answer to the waiting request at this place. `run`: number of lost requests before it that told.
     fn on_answer(&mut self, place: usize, run: usize, now: Instant) {
         let Some(request) = self.waiting.drain(..=place).next_back() else { return };
-        let took = now.since(request.at);
-        // Some later answers make a slow one forgotten.
-        self.slowest = took.max(self.slowest - self.slowest / 8);
+        let Request { at, .. } = request;
         if self.answered.len() >= MOST_WAITING {
             self.answered.pop_front();
         }
-        self.answered.push_back(request.at);
+        self.answered.push_back(Answered { at, took: now.since(at) });
+        self.usual = self.usual();
         // Requests that were lost in a failure do not show how many the uplink loses otherwise.
         let run = if self.failing.is_some_and(|one| !one.has_answered) { 0 } else { run };
         self.longest_run =
@@ -380,7 +404,11 @@ const MOST_SILENT: usize = 40;
 const MOST_WAITING: usize = 2 * MOST_HASTY;
 /// Number of requests in a row without an answer after which an uplink no longer counts as answering again.
 pub(crate) const FEW: usize = 3;
-/// Time that is added to twice the longest answer time. After that an answer is due.
+/// Number of answers of which the median counts.
+const RECENT: usize = 15;
+/// Number of last answers of which the longest time counts.
+const LATEST: usize = 2;
+/// Time that is added to twice the usual time of answers. After that an answer is due.
 pub(crate) const MARGIN: Duration = Duration::from_millis(50);
 /// Time after which an answer is due at the latest.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1);

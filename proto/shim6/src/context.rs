@@ -82,6 +82,8 @@ pub(crate) struct Handshake {
     pub retries: u8,
     /// Whether an I2 of this establishment was sent again in vain before the last I1.
     pub is_late: bool,
+    /// Whether an R2 of this establishment had locators or parameters that could not be verified.
+    pub is_unverified: bool,
     pub crossing: Crossing,
     /// Whether an I1 of the peer has drawn R2 in I2BIS-SENT. Further ones draw R1 (decision 188).
     pub has_answered_i1: bool,
@@ -130,6 +132,7 @@ impl Handshake {
             i1_retries: 0,
             retries: 0,
             is_late: false,
+            is_unverified: false,
             crossing: Crossing::No,
             has_answered_i1: false,
             is_hastened: false,
@@ -406,6 +409,13 @@ impl Context {
     #[must_use]
     pub fn is_half_open(&self) -> bool {
         self.handshake().is_some_and(Handshake::is_half_open)
+    }
+
+    /// Whether the peer has answered with R2, and the R2 was dropped because its locators or parameters could not be
+    /// verified.
+    #[must_use]
+    pub fn is_unverified(&self) -> bool {
+        self.handshake().is_some_and(|asked| asked.is_unverified)
     }
 
     /// Whether I1 was sent again at least twice without an answer.

@@ -71,7 +71,14 @@ impl Machine {
         if self.table.is_crowded(r2.responder_tag) {
             return Err(DropReason::TableFull);
         }
-        let peer = self.offered(key.ulids.peer, &r2.options, came)?;
+        let peer = match self.offered(key.ulids.peer, &r2.options, came) {
+            // The limit of signatures says nothing about the locators.
+            Err(reason) if reason != DropReason::RateLimited => {
+                self.table.ask(id, Handshake { is_unverified: true, ..asked });
+                return Err(reason);
+            }
+            peer => peer?,
+        };
         if !peer.locators.contains(&locators.peer) {
             return Err(DropReason::WrongLocators);
         }
@@ -225,9 +232,9 @@ impl Machine {
         //= rfc5533#7.8
         let deadline = now + self.backed_off(I1_TIMEOUT, asked.i1_retries);
         let is_late = asked.is_half_open();
-        let Handshake { is_retold, is_anew, i1_retries, crossing, via, .. } = asked;
+        let Handshake { is_retold, is_anew, is_unverified, i1_retries, crossing, via, .. } = asked;
         let begun = Handshake::new(via, now);
-        let begun = Handshake { is_retold, is_anew, i1_retries, crossing, ..begun };
+        let begun = Handshake { is_retold, is_anew, is_unverified, i1_retries, crossing, ..begun };
         self.send_i1_until(id, Handshake { is_late, deadline, ..begun });
     }
 

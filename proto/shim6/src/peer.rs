@@ -253,8 +253,8 @@ impl Machine {
 
 impl Machine {
     /// Sends an Error of code 2. A method that does not match the parameters causes the Error in any message with the
-    /// list (s7.2). A list that cannot be verified causes it in an Update Request only (s10.4). The pointer is then the
-    /// method of the locator at `failed`.
+    /// list (s7.2). A list that cannot be verified causes it in an Update Request (s10.4), and in an R2, of which s7.16
+    /// does not say what becomes. The pointer is then the method of the locator at `failed`.
     //= rfc5533#7.2
     //= rfc5533#7.2-5
     fn complain_of_list(
@@ -264,7 +264,9 @@ impl Machine {
         failed: Option<usize>,
     ) {
         //= rfc5533#10.4
-        let failed = failed.filter(|_| came.packet.kind() == MessageType::UPDATE_REQUEST);
+        let failed = failed.filter(|_| {
+            matches!(came.packet.kind(), MessageType::UPDATE_REQUEST | MessageType::R2)
+        });
         if let Some(index) = inconsistent.or(failed)
             && let Some(pointer) = came.packet.verification_method_offset(index)
         {

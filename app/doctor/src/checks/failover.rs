@@ -58,7 +58,7 @@ fn finding(
         _ if is_older => Severity::Note,
         "own-unproven" if has_proof => Severity::Warning,
         _ if cannot => Severity::StopsProtection,
-        SAME_UPLINK | UPLINK_FAILS | "half-open" | "unrenewed" | "unreachable" => {
+        SAME_UPLINK | UPLINK_FAILS | "half-open" | "unverified" | "unrenewed" | "unreachable" => {
             Severity::StopsProtection
         }
         "peer-mute" if has_moved => Severity::StopsProtection,

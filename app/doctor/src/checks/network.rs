@@ -87,23 +87,25 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
     let is_unprovable = |uplink: &&ApiUplink| {
         uplink.locators.iter().all(|own| own.proof == Proof::None && !own.announced)
     };
-    let unprovable = answers.status.uplinks.iter().filter(is_unprovable).map(|uplink| {
+    let unprovable: Vec<_> = answers.status.uplinks.iter().filter(is_unprovable).collect();
+    let warnings = &answers.status.warnings;
+    let is_said = |warning: &str| unprovable.iter().any(|one| is_about(warning, &one.name));
+    let without_proof = unprovable.iter().map(|uplink| {
         let what = format!(
             "no address of {} can be proved to be ours, so nothing of ours can move there",
             uplink.name
         );
         let evidence = uplink.locators.iter().map(|own| format!("{}: proof none", own.address));
-        Finding::stops("unprovable", what).shown_by_each(evidence).remedy(
-            "Set addresses = \"hba-compatible\" in moorlined.toml. If it is set already: addresses are made in prefixes of \
-             64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128), each on one \
-             uplink. On tunnels and other links without neighbors an address gives a prefix only if [interfaces.NAME] sets \
-             `addresses`, as the other end may drop what it has not assigned. `moorline addr list` shows what became of it.",
-        )
+        // The daemon knows the cause.
+        let said = warnings.iter().filter(|warning| is_about(warning, &uplink.name));
+        let said = said.map(String::as_str).collect::<Vec<_>>().join(" ");
+        let remedy = if said.is_empty() { UNPROVABLE.to_owned() } else { said };
+        Finding::stops("unprovable", what).shown_by_each(evidence).remedy(remedy)
     });
     // Separate findings cover these warnings.
     let is_told =
         |warning: &&String| [ONE_UPLINK, DEAF, NO_RULE].iter().any(|words| warning.contains(words));
-    let other = answers.status.warnings.iter().filter(|warning| !is_told(warning));
+    let other = warnings.iter().filter(|warning| !is_told(warning) && !is_said(warning));
     let failing: Vec<_> = answers.status.uplinks.iter().filter(|one| one.failing).collect();
     let is_of_failing = |warning: &str| {
         let mut names = failing.iter().map(|uplink| uplink.name.as_str());
@@ -120,7 +122,12 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
             Finding::warning("daemon-warning", warning)
         }
     });
-    unprovable.chain(other).chain(temporary(facts)).collect()
+    without_proof.chain(other).chain(temporary(facts)).collect()
+}
+
+/// Whether a warning of the daemon is about the addresses of this uplink.
+fn is_about(warning: &str, uplink: &str) -> bool {
+    warning.strip_prefix(uplink).is_some_and(|rest| rest.starts_with(": "))
 }
 
 /// Returns a note about temporary addresses, so that nobody publishes an address that soon ends. Deprecated addresses are
@@ -320,5 +327,10 @@ const MAX_RULES: usize = MAX_PREFIXES as usize;
 const LEAST_MTU: u32 = 1280;
 /// Octets of the payload header (RFC 5533 s5.1).
 const HEADER: u32 = Encapsulation::PayloadHeader.overhead() as u32;
+/// Advice if the daemon says nothing about the uplink.
+const UNPROVABLE: &str = "Set addresses = \"hba-compatible\" in moorlined.toml. If it is set already: addresses are made in prefixes of \
+                          64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128), each on one \
+                          uplink. On tunnels and other links without neighbors an address gives a prefix only if [interfaces.NAME] sets \
+                          `addresses`, as the other end may drop what it has not assigned. `moorline addr list` shows what became of it.";
 /// Advice about an uplink that carries nothing.
 const FAILING: &str = "The fault is at the router or the ISP of the uplink, or beyond. `moorline events` says since when.";

@@ -220,6 +220,22 @@ fn an_uplink_whose_addresses_prove_nothing_is_told() {
 }
 
 #[test]
+fn an_uplink_without_a_proof_has_the_advice_of_the_daemon_about_it() {
+    let mut facts = good();
+    let (first, told) = (facts.uplinks[0].name.clone(), answers(&mut facts));
+    told.status.uplinks.iter_mut().for_each(|one| {
+        (one.locators[0].proof, one.locators[0].announced) = (Proof::None, false);
+    });
+    let advice = format!("{first}: an address of ours was removed. To have it back: `ip -6 addr`");
+    told.status.warnings.push(advice.clone());
+    let found = examine(&facts);
+    let codes: Vec<_> = found.iter().map(|one| &*one.code).collect();
+    assert_eq!(codes, ["unprovable"; 2], "the advice is not there twice");
+    assert_eq!(found[0].remedy, advice);
+    assert!(found[1].remedy.contains("hba-compatible"), "nothing is said of the other uplink");
+}
+
+#[test]
 fn temporary_addresses_that_new_connections_take_are_told_of() {
     let newer = "2001:db8:1::6";
     let mut facts = good();
@@ -496,6 +512,7 @@ fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do
     let not_yet = |reason| with_readiness(ReadinessState::NotYet, reason);
     assert_eq!(not_yet("untried"), one("failover-untried", Note));
     assert_eq!(not_yet("half-open"), one("failover-half-open", Stops));
+    assert_eq!(not_yet("unverified"), one("failover-unverified", Stops));
     assert_eq!(not_yet("unrenewed"), one("failover-unrenewed", Stops));
     assert_eq!(not_yet("unreachable"), one("failover-unreachable", Stops));
     assert_eq!(not_yet("establishing"), one("failover-establishing", Note), "it is young");

@@ -335,3 +335,31 @@ fn a_handshake_that_stays_half_open_says_so_until_it_is_given_up_and_a_young_one
     }
     assert!(anew > 3, "I1 was sent anew, more than once: {anew}");
 }
+
+#[test]
+fn a_peer_whose_locators_cannot_be_verified_is_the_reason_until_its_r2_is_taken() {
+    let mut pair = default_pair([local_state(0), local_state(1)]);
+    let ulids = pair.ulids(0);
+    pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
+    let request = next_of(&mut pair, 0, MessageType::I1);
+    pair.deliver(1, &[request]);
+    let answer = next_of(&mut pair, 1, MessageType::R1);
+    pair.deliver(0, &[answer]);
+    let request = next_of(&mut pair, 0, MessageType::I2);
+    pair.deliver(1, &[request]);
+    let answer = next_of(&mut pair, 1, MessageType::R2);
+    let mut lie = answer;
+    let named = local_state(1).usable[1].octets();
+    let at = lie.octets.windows(16).position(|part| part == named).expect("a list");
+    lie.octets[at + 15] ^= 1;
+    moorline_wire::fill_checksum(&mut lie.octets);
+    pair.deliver(0, &[lie]);
+    assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Unverified));
+    pair.shake_in_vain();
+    assert_eq!(pair.readiness(0), Readiness::NotYet(Reason::Unverified), "also after more I2s");
+    let request = next_of(&mut pair, 0, MessageType::I2);
+    pair.deliver(1, &[request]);
+    let answer = next_of(&mut pair, 1, MessageType::R2);
+    pair.deliver(0, &[answer]);
+    assert_ne!(pair.readiness(0), Readiness::NotYet(Reason::Unverified));
+}

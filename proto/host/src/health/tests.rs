@@ -32,6 +32,10 @@ struct Net {
     /// Loss of requests, permille, by uplink.
     loss: [u32; 2],
     rtts: [Duration; 2],
+    /// Longest time that chance adds to a round trip.
+    jitter: Duration,
+    /// Requests wait until this time.
+    held_until: Instant,
     rng: ChaCha12Rng,
     answers: Vec<(Instant, Ipv6Addr, Ipv6Addr, u64)>,
     changes: Vec<(Instant, BTreeSet<u32>)>,
@@ -46,7 +50,8 @@ impl Net {
         let rng = ChaCha12Rng::from_seed([seed ^ 0xff; 32]);
         let (loss, rtts) = ([0; 2], [RTT; 2]);
         let (answers, changes, sent) = (Vec::new(), Vec::new(), 0);
-        Self { health, now, loss, rtts, rng, answers, changes, sent }
+        let (jitter, held_until) = (Duration::ZERO, now);
+        Self { health, now, loss, rtts, jitter, held_until, rng, answers, changes, sent }
     }
 
     fn run(&mut self, time: Duration) {
@@ -82,7 +87,9 @@ impl Net {
             };
             let place = usize::try_from(ifindex - 1).expect("an uplink");
             if self.rng.next_u32() % 1000 >= self.loss[place] {
-                self.answers.push((self.now + self.rtts[place], source, target, nonce));
+                let late = self.jitter * (self.rng.next_u32() % 1000) / 1000;
+                let left = self.now.max(self.held_until);
+                self.answers.push((left + self.rtts[place] + late, source, target, nonce));
             }
         }
         changed
@@ -108,6 +115,58 @@ fn an_uplink_that_carries_nothing_is_found_within_a_second_and_used_again_after_
         assert!(failing.is_empty() && net.changes.len() == 2);
         let took = at.since(healed);
         assert!((STEADY..STEADY + Duration::from_secs(1)).contains(&took), "{took:?}");
+    }
+}
+
+/// Both uplinks hold all packets for a while, and a second later one of them is cut.
+#[test]
+fn a_delay_that_is_over_does_not_put_off_the_finding_of_a_cut() {
+    for (seed, offset) in (60..).zip([0, 60, 120, 180, 240]) {
+        for held in [100, 300, 600, 1_200] {
+            let mut net = Net::new(seed);
+            net.rtts = [Duration::from_millis(10); 2];
+            net.run(Duration::from_millis(10_000 + offset));
+            net.held_until = net.now + Duration::from_millis(held);
+            net.run(Duration::from_millis(held + 1_000));
+            assert_eq!(net.changes, [], "{held} ms");
+            net.loss = [1000, 0];
+            let cut = net.now;
+            net.run(Duration::from_secs(5));
+            let [(at, failing)] = &net.changes[..] else { panic!("{:?}", net.changes) };
+            assert_eq!(*failing, BTreeSet::from([1]));
+            let took = at.since(cut);
+            assert!(took < Duration::from_millis(900), "{took:?} after {held} ms, {offset}");
+        }
+    }
+}
+
+/// The queue of one uplink fills, and empties again.
+#[test]
+fn an_uplink_that_gets_slower_and_faster_does_not_fail() {
+    for seed in 70..80 {
+        let mut net = Net::new(seed);
+        net.run(Duration::from_secs(10));
+        for _ in 0..5 {
+            let up = (1..=40).chain([40; 100]);
+            for step in up.chain((0..20).rev().map(|step| 2 * step)).chain([0; 100]) {
+                net.rtts[0] = RTT + Duration::from_millis(20) * step;
+                net.run(Duration::from_millis(40));
+            }
+        }
+        assert_eq!(net.changes, [], "seed {seed}");
+    }
+}
+
+#[test]
+fn a_loss_of_five_percent_and_answers_of_uneven_times_are_no_failure_in_an_hour() {
+    for (seed, jitter) in (80..).zip([10, 50, 100, 200, 300, 400, 800]) {
+        let mut net = Net::new(seed);
+        net.rtts = [Duration::from_millis(5), RTT];
+        net.jitter = Duration::from_millis(jitter);
+        net.loss = [98, 98];
+        net.run(Duration::from_secs(3600));
+        assert_eq!(net.changes, [], "{jitter} ms");
+        assert!(net.sent < 2 * 3600 * 6, "{} requests at {jitter} ms", net.sent);
     }
 }
 

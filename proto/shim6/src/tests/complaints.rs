@@ -161,6 +161,39 @@ fn a_list_in_an_update_that_cannot_be_verified_is_complained_of() {
     }
 }
 
+//= rfc5533#7.16-3 (test)
+#[test]
+fn an_r2_with_locators_that_cannot_be_verified_is_complained_of_and_noted() {
+    let mut outside = locators(2)[1].octets();
+    outside[15] ^= 1;
+    for wrong in [Locator::from(outside), Locator(Ipv6Addr::LOCALHOST)] {
+        let mut duo = Duo::new();
+        duo.trigger(0);
+        while duo.under_way[0].message.kind() != MessageType::R2 {
+            duo.step();
+        }
+        let real = duo.under_way.pop_front().expect("R2");
+        let Message::R2(mut r2) = real.message.clone() else { panic!("R2") };
+        let mut options: Vec<Opt> = r2.options.iter().cloned().collect();
+        list(&mut options)[1].locator = wrong;
+        r2.options = Options::from(options);
+        let lie = Flight { message: Message::R2(r2), ..real.clone() };
+        assert!(!duo.context(0).is_unverified());
+        duo.hand(&lie).expect_err("dropped");
+        let context = duo.context(0);
+        assert_eq!((context.state(), context.is_unverified()), (State::I2Sent, true));
+        let (_, error) = error(&mut duo);
+        let octets = lie.message.octets();
+        let listed = Packet::parse(&octets, lie.pair.local.0, lie.pair.peer.0);
+        let at = listed.expect("well formed").verification_method_offset(1);
+        assert_eq!((error.code, Some(error.pointer)), (ErrorCode::VERIFICATION_METHOD, at));
+        assert!(Message::Error(error).octets().len() <= octets.len(), "no amplifier");
+        duo.hand(&real).expect("the real one is taken");
+        assert!(!duo.context(0).is_unverified());
+        assert_eq!(duo.of_side(0).peer.locators, locators(2));
+    }
+}
+
 /// An Error of side 1 about a message of side 0.
 fn about(message: &Message, pair: LocatorPair) -> Flight {
     quoting(message.octets(), pair)
