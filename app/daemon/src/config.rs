@@ -19,6 +19,7 @@ use serde::Deserialize;
 mod addresses;
 mod congestion;
 mod ilnp;
+mod mistakes;
 mod paths;
 mod profile;
 mod ranker;
@@ -32,6 +33,7 @@ pub use triggers::TriggerConfig;
 
 use addresses::{KeyPart, SetPart};
 use ilnp::Switch;
+use mistakes::refusal;
 use profile::ProfileName;
 use triggers::RulePart;
 
@@ -151,7 +153,16 @@ impl Config {
     /// # Errors
     /// A key is unknown, or a value is out of range.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: File = toml::from_str(text).map_err(|error| refusal(text, &error))?;
+        let file = toml::from_str(text).map_err(|error| refusal(text, &error))?;
+        let keys = toml::from_str(text).map_err(|error| refusal(text, &error))?;
+        Self::of_file(file, keys).map_err(|error| {
+            let message = format!("{error:#}");
+            anyhow::anyhow!("{}{message}", mistakes::place_of(text, &message))
+        })
+    }
+
+    /// Checks the values. An error begins with the key, as [`mistakes::place_of`] reads it.
+    fn of_file(file: File, keys: toml::Table) -> anyhow::Result<Self> {
         let send_timeout = span("send-timeout", file.send_timeout.as_ref(), LEAST_RECOMMENDED)?;
         ensure!(
             SEND_TIMEOUT.contains(&send_timeout),
@@ -168,7 +179,6 @@ impl Config {
             "uplink-probes: {probes} addresses, and {MAX_PROBES} are the most"
         );
         let (max_contexts, max_flows) = (file.max_contexts, file.max_flows);
-        let keys = toml::from_str(text).map_err(|error| refusal(text, &error))?;
         Ok(Self {
             keys,
             send_timeout,
@@ -209,30 +219,6 @@ impl Config {
     pub(crate) fn uses(&self, interface: &str) -> bool {
         self.uplinks.is_empty() || self.uplinks.iter().any(|name| name == interface)
     }
-}
-
-/// Says in one line where the file has an error, and adds an example. A common mistake: a duration must be text and not a
-/// number.
-fn refusal(text: &str, error: &toml::de::Error) -> anyhow::Error {
-    let message = error.message();
-    let is_of_type = message.starts_with("invalid type") || message.starts_with("wanted string");
-    let expected = message.rsplit("expected ").next().unwrap_or_default();
-    let example = match is_of_type {
-        _ if matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize") => {
-            "; write a whole number, without sign, quotes and unit"
-        }
-        true if message.ends_with("a boolean") => "; write true or false, without quotes",
-        true if message.ends_with("a sequence") => {
-            "; write a list, for example uplinks = [\"eth0\"]"
-        }
-        true => "; write it in quotes, for example send-timeout = \"10s\" or ilnp = \"on\"",
-        false => "",
-    };
-    let before = error.span().and_then(|span| text.get(..span.start));
-    let line = before.map(|before| before.matches('\n').count());
-    let place = line.and_then(|line| Some((line + 1, text.lines().nth(line)?.trim())));
-    let place = place.map(|(number, line)| format!("line {number}, `{line}`: "));
-    anyhow::anyhow!("{}{message}{example}", place.unwrap_or_default())
 }
 
 /// Parses a duration of the file, or returns the default.

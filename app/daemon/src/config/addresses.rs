@@ -77,12 +77,17 @@ impl AddressSettings {
             let sec = sec.with_context(|| format!("sets.{name}: sec is not 0, 1 or 2"))?;
             sets.insert(name.clone(), SetSource { params: params.clone(), sec });
         }
-        for (place, part) in file.interfaces.iter().chain(&file.prefixes) {
-            check_part(part, &keys).with_context(|| format!("\"{place}\""))?;
+        for (section, parts) in [("interfaces", &file.interfaces), ("prefixes", &file.prefixes)] {
+            for (place, part) in parts {
+                check_part(part, &keys).with_context(|| format!("{section}: \"{place}\""))?;
+            }
         }
         let mut prefixes = BTreeMap::new();
         for (text, part) in &file.prefixes {
-            prefixes.insert(parse_prefix(text).context("prefixes")?, part.clone());
+            prefixes.insert(
+                parse_prefix(text).with_context(|| format!("prefixes: \"{text}\""))?,
+                part.clone(),
+            );
         }
         check_temporary(file.temporary, file.addresses)?;
         let mode = file.addresses.unwrap_or(AddressMode::HbaCompatible);

@@ -172,8 +172,47 @@ fn mistakes_name_the_key() {
         ("uplink-probes = [\"example.com\"]", "uplink-probes"),
         ("[prefixes.\"2001:db8::/48\"]\nset = \"a\"", "2001:db8::/48"),
     ] {
-        let error = format!("{:#}", Config::parse(text).expect_err(text));
+        let text = format!("# A comment\n{text}");
+        let error = format!("{:#}", Config::parse(&text).expect_err(&text));
         assert!(error.contains(part), "{text}: {error}");
+        assert!(error.starts_with("line "), "{text}: {error}");
+    }
+}
+
+#[test]
+fn mistakes_of_a_value_name_the_line_of_the_key() {
+    let rule = "[[paths]]\nlocal = \"a\"\npreference = \"avoid\"\n";
+    for (text, start) in [
+        ("sec = 1\nidle = \"0s\"", "line 2, `idle = \"0s\"`: idle: "),
+        ("sec = 1\n\n[ranker]\n url = \"x\"", "line 4, `url = \"x\"`: ranker.url: "),
+        ("[[triggers]]\nage = \"1s\"\n[[triggers]]\npeer = \"::/129\"", "line 4, `peer = "),
+        (&format!("{rule}[[paths]]\nlocal = \"b\""), "line 4, `[[paths]]`: paths, rule 2: pref"),
+        (&format!("{rule}{rule}[[paths]]\npreference = \"hate\""), "line 8, `preference = "),
+        ("paths = [\n {},\n {}]", "line 2, `{},`: paths, rule 1: "),
+        ("[interfaces.\"e.5\"]\nset = \"x\"\nkey = \"no\"", "line 3, `key = \"no\"`: interfaces: "),
+        ("[keys.a]\nbits = 2048\n[keys.\"../x\"]\nbits = 2048", "line 3, `[keys.\"../x\"]`: "),
+        ("[prefixes.\"2001:db8::/48\"]\nset = \"a\"", "line 1, `[prefixes."),
+    ] {
+        let error = format!("{:#}", Config::parse(text).expect_err(text));
+        assert!(error.starts_with(start), "{text}: {error}");
+    }
+}
+
+#[test]
+fn an_unknown_name_comes_with_the_names_that_are_nearly_the_same() {
+    for (name, told) in [
+        (
+            "send-timeot",
+            "`send-timeot` (is it `send-timeout`?); docs/configuration.md has all names",
+        ),
+        ("ilnp-peer", "`ilnp-peer` (is it `ilnp-peers` or "),
+        ("colour", "`colour`; docs/configuration.md has all names"),
+    ] {
+        let text = format!("{name} = 1");
+        let error = format!("{:#}", Config::parse(&text).expect_err(name));
+        let expected = format!("line 1, `{text}`: unknown name {told}");
+        assert!(error.starts_with(&expected), "{error}");
+        assert!(error.len() < 200, "{error}");
     }
 }
 
