@@ -38,7 +38,7 @@ pub(super) fn place_of(text: &str, message: &str) -> String {
         (here, found) = (value.get_ref(), Some(key.span().start));
         let rule = rule.parse::<usize>().ok().and_then(|rule| rule.checked_sub(1));
         if let (Some(rule), Some(rules)) = (rule, here.as_array())
-            && let Some(rule) = rules.iter().nth(rule)
+            && let Some(rule) = rules.get(rule)
         {
             (here, found) = (rule.get_ref(), Some(rule.span().start));
         }
