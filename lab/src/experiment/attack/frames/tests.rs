@@ -121,7 +121,7 @@ fn keepalives_and_errors_have_made_up_tags_and_sources() {
 
 #[test]
 fn segments_have_the_ports_and_other_numbers_each() {
-    let made = packets_of(&segments([4000, 5000]));
+    let made = packets_of(&segments([4000, 5000])[0]);
     assert!(made.iter().all(|packet| packet[40..44] == [15, 160, 19, 136]));
     assert!(made.iter().all(|packet| is_sealed(packet, 6, 40, 16)));
     assert_eq!(count(made.iter().map(|packet| &packet[44..48])), made.len(), "sequence");
@@ -147,4 +147,16 @@ fn each_advertisement_is_of_another_router_on_the_link_and_of_another_prefix() {
     assert_eq!(count(made.iter().map(|packet| &packet[8..24])), made.len(), "routers");
     assert_eq!(count(made.iter().map(|packet| &packet[72..80])), made.len(), "prefixes");
     assert!(made.iter().all(|packet| packet[72..76] == [0x20, 1, 0xd, 0xb8]));
+}
+
+#[test]
+fn messages_of_a_pretender_have_other_tags_and_the_address_of_the_peer() {
+    let [i1s, payload] = &messages()[..] else { panic!("two kinds") };
+    for (frames, octets) in [(i1s, 16), (payload, 40)] {
+        let made = packets_of(frames);
+        assert_eq!(made.iter().collect::<BTreeSet<_>>().len(), made.len());
+        for packet in &made {
+            assert_eq!((packet.len(), &packet[8..24]), (40 + octets, &STRANGER.octets()[..]));
+        }
+    }
 }
