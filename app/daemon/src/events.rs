@@ -73,7 +73,7 @@ impl Events {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let subject = (event.context, event.session);
         let left_out =
-            is_for_people.then(|| kept.limit.take(line, subject, clock::now())).flatten();
+            is_for_people.then(|| kept.limit.take((level, line), subject, clock::now())).flatten();
         drop(kept);
         log(level, line, event, left_out);
     }

@@ -2,14 +2,16 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use moorline_types::Instant;
+use tracing::Level;
 
-/// Limits of log lines: of each context and session, of each kind of line, and of all. Peers make contexts and sessions and
-/// move them as fast as they like, and must not fill the log.
+/// Limits of log lines: of each context and session, of each kind of line, and of all, warnings apart. Peers make contexts and
+/// sessions and move them as fast as they like, and must not fill the log.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimit {
     subjects: BTreeMap<Subject, PaidAt>,
     kinds: BTreeMap<&'static str, Kind>,
-    all: PaidAt,
+    /// Of warnings, and of other lines: what peers have written as often as they like hides no warning.
+    all: [PaidAt; 2],
 }
 
 /// Slots of the context and of the session that a line is about.
@@ -37,20 +39,21 @@ impl LogLimit {
     /// kind that were left out before it, or `None` if this one is to be left out.
     pub(crate) fn take(
         &mut self,
-        line: &'static str,
+        (level, line): (Level, &'static str),
         subject: Subject,
         now: Instant,
     ) -> Option<u64> {
+        let all = &mut self.all[usize::from(level == Level::WARN)];
         let kind = self.kinds.entry(line).or_default();
         let of_subject = self.subjects.get(&subject).copied().flatten();
         let room = (OF_SUBJECT.take(of_subject, now), OF_KIND.take(kind.paid_at, now));
-        let (Some(of_subject), Some(of_kind), Some(all)) =
-            (room.0, room.1, OF_ALL.take(self.all, now))
+        let (Some(of_subject), Some(of_kind), Some(of_all)) =
+            (room.0, room.1, OF_ALL.take(*all, now))
         else {
             kind.left_out += 1;
             return None;
         };
-        (kind.paid_at, self.all) = (Some(of_kind), Some(all));
+        (kind.paid_at, *all) = (Some(of_kind), Some(of_all));
         if subject != Subject::default() {
             self.subjects.insert(subject, Some(of_subject));
         }
@@ -73,7 +76,7 @@ impl Rate {
 const OF_SUBJECT: Rate = Rate { interval: Duration::from_secs(10), burst: 20 };
 /// Lines of a kind.
 const OF_KIND: Rate = Rate { interval: Duration::from_millis(100), burst: 100 };
-/// All lines.
+/// All lines of a level.
 const OF_ALL: Rate = Rate { interval: Duration::from_millis(50), burst: 200 };
 /// Number of subjects from which those without a debt are forgotten. The rate of all lines bounds the others.
 const MANY: usize = 1024;
@@ -94,9 +97,9 @@ mod tests {
         events: impl Iterator<Item = (&'static str, Subject)>,
         interval: Duration,
     ) -> (u64, u64) {
-        let written = (1..)
-            .zip(events)
-            .filter_map(|(n, (line, subject))| limit.take(line, subject, NOW + interval * n));
+        let written = (1..).zip(events).filter_map(|(n, (line, subject))| {
+            limit.take((Level::INFO, line), subject, NOW + interval * n)
+        });
         written.fold((0, 0), |(lines, sum), left_out| (lines + 1, sum + left_out))
     }
 
@@ -105,7 +108,10 @@ mod tests {
         let mut limit = LogLimit::default();
         let established = |n| ("context established", (Some(n), None));
         for n in 0..OF_KIND.burst {
-            assert_eq!(limit.take("context established", (Some(n), None), NOW), Some(0));
+            assert_eq!(
+                limit.take((Level::INFO, "context established"), (Some(n), None), NOW),
+                Some(0)
+            );
         }
         // Peers make 65,536 contexts in 20 s.
         let contexts = (1_000..66_536).map(established);
@@ -113,7 +119,11 @@ mod tests {
         assert!((195..=200).contains(&lines), "{lines}");
         assert!((65_000..65_400).contains(&left_out), "{left_out}");
         let end = NOW + Duration::from_secs(20);
-        assert_eq!(limit.take("context moved", (Some(1), None), end), Some(0), "another kind");
+        assert_eq!(
+            limit.take((Level::INFO, "context moved"), (Some(1), None), end),
+            Some(0),
+            "another kind"
+        );
     }
 
     /// A correspondent names one locator and the other in turn, 1,000 times a second.
@@ -124,8 +134,12 @@ mod tests {
         let (lines, _) = flood(&mut limit, moves, Duration::from_millis(1));
         assert!((29..=31).contains(&lines), "{lines} in 100 s");
         let end = NOW + Duration::from_secs(100);
-        assert!(limit.take("session moved", session(8), end).is_some_and(|left| left > 900));
-        assert_eq!(limit.take("locators not acknowledged", session(7), end), None);
+        assert!(
+            limit
+                .take((Level::INFO, "session moved"), session(8), end)
+                .is_some_and(|left| left > 900)
+        );
+        assert_eq!(limit.take((Level::INFO, "locators not acknowledged"), session(7), end), None);
     }
 
     #[test]
@@ -137,5 +151,8 @@ mod tests {
         let most = u64::from(OF_ALL.burst) + 1_000 * 20;
         assert!((most - 100..=most).contains(&lines), "{lines} in 1,000 s");
         assert!(limit.subjects.len() <= MANY + 1, "{}", limit.subjects.len());
+        let end = NOW + Duration::from_secs(1_000);
+        let warning = limit.take((Level::WARN, "no locator pair answers"), session(0), end);
+        assert_eq!(warning, Some(0), "other lines hide no warning");
     }
 }

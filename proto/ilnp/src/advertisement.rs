@@ -70,7 +70,7 @@ impl Advertisement {
     pub(crate) fn on_reached_by(&mut self, by: Locators, now: Instant) {
         let last = self.question.out_of_turn_at.max(Some(self.retry.sent_at()));
         let soonest = last.map_or(now, |last| now.max(last + MIN_RETRANSMISSION));
-        let at = self.question.shown.map_or(soonest, |(_, at)| at);
+        let at = self.question.shown.map_or(soonest, |(_, at)| at.min(soonest));
         self.question.shown = Some((by, at));
         self.question.heard = Some(Heard::by(by));
     }

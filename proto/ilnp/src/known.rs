@@ -30,9 +30,12 @@ impl Machine {
     }
 
     /// Asks the correspondent by the last Locator Update once more. The correspondent acknowledges it, and nothing
-    /// changes.
+    /// changes. If the session still waits for its turn to tell new locators, it tells them now.
     pub(crate) fn ask_whether_known(&mut self, id: SessionId, now: Instant) {
-        if !self.locators.is_empty() {
+        let Some(session) = self.ilcc.get(id) else { return };
+        if session.owes_update && session.advertisement.is_none() {
+            self.advertise(id, now);
+        } else if !self.locators.is_empty() {
             self.say_locators(id, now);
         }
     }

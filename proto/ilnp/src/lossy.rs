@@ -33,6 +33,13 @@ impl Heard {
     pub(crate) const fn by(by: Locators) -> Self {
         Self { by, turns: HEARD_TURNS }
     }
+
+    /// Takes one of the turns that keep the pace, if one is left.
+    const fn take_turn(&mut self) -> bool {
+        let has_turn = self.turns > 0;
+        self.turns = self.turns.saturating_sub(1);
+        has_turn
+    }
 }
 
 impl Advertisement {
@@ -62,25 +69,30 @@ impl Machine {
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let is_unheard = session.is_unheard();
         let Some(sent) = session.advertisement.as_mut() else { return };
-        if let Some(heard) = sent.question.heard.as_mut().filter(|_| is_unheard) {
-            let (by, keeps_pace) = (heard.by, heard.turns > 0);
-            heard.turns = heard.turns.saturating_sub(1);
-            return sent.ask_between_turns(by, keeps_pace, fresh);
-        }
-        if !goes_on
-            || sent.question.unheard_turns == 0
-            || !self.unheard_turns.take(ALL_UNHEARD_TURNS, now)
-        {
-            return;
-        }
-        sent.question.unheard_turns -= 1;
-        let likely = self.likely_pair(id, now);
+        let heard = sent.question.heard.as_mut().filter(|_| is_unheard);
+        let heard = heard.map(|heard| (Some(heard.by), heard.take_turn()));
+        let (by, keeps_pace) = match heard {
+            Some(heard) => heard,
+            None if goes_on && self.take_unheard_turn(id, now) => (self.likely_pair(id, now), true),
+            None => return,
+        };
         let session = self.ilcc.get_mut(id);
         let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) else { return };
-        match likely {
-            Some(by) => sent.ask_between_turns(by, true, fresh),
+        match by {
+            Some(by) => sent.ask_between_turns(by, keeps_pace, fresh),
             None => sent.retry = sent.retry.hastened(fresh),
         }
+    }
+
+    /// Takes a turn that keeps the pace although the correspondent is not heard, if the question and all sessions together have
+    /// one left.
+    fn take_unheard_turn(&mut self, id: SessionId, now: Instant) -> bool {
+        let session = self.ilcc.get_mut(id);
+        let sent = session.and_then(|session| session.advertisement.as_mut());
+        let Some(sent) = sent.filter(|sent| sent.question.unheard_turns > 0) else { return false };
+        let has_room = self.unheard_turns.take(ALL_UNHEARD_TURNS, now);
+        sent.question.unheard_turns -= u8::from(has_room);
+        has_room
     }
 
     /// The pair in use, if the session has left a silent one for it. Otherwise the best other pair of which the correspondent has
@@ -88,12 +100,11 @@ impl Machine {
     fn likely_pair(&self, id: SessionId, now: Instant) -> Option<Locators> {
         let (pair, _) = self.ilcc.key(id)?;
         let session = self.ilcc.get(id)?;
-        if session.owes_update {
+        if session.has_left() {
             return Some(session.wire);
         }
-        let is_known = |by: &Locators| {
-            self.slots.has(session.heard, by.0) && session.is_proven(by.1) && *by != session.wire
-        };
+        let is_known =
+            |by: &Locators| self.slots.has(session.heard, by.0) && session.is_proven(by.1);
         self.other_pairs(session, pair, now).into_iter().find(is_known)
     }
 }
@@ -101,8 +112,13 @@ impl Machine {
 impl Session {
     /// Whether the pair in use is silent, or the session has left a silent pair and the correspondent may not know it yet.
     pub(crate) fn is_unheard(&self) -> bool {
-        let has_left = self.moved == Some(MoveCause::Suspicion) && self.owes_update;
-        self.is_silent() || has_left && !matches!(self.sign, Sign::Answered(_))
+        self.is_silent() || self.has_left()
+    }
+
+    /// Whether the session has left a silent pair and the correspondent may not know it yet.
+    fn has_left(&self) -> bool {
+        let is_told = !self.owes_update || matches!(self.sign, Sign::Answered(_));
+        self.moved == Some(MoveCause::Suspicion) && !is_told
     }
 
     /// Whether the locators in use are silent, or have brought no answer to two questions.

@@ -209,7 +209,7 @@ impl Machine {
             return;
         }
         if session.advertisement.is_none() && is_left {
-            self.say_locators(id, now);
+            self.ask_whether_known(id, now);
         }
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(sent) = session.advertisement.as_mut() else { return };

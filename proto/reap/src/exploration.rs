@@ -332,11 +332,10 @@ impl Exploration {
         self.transmits.remove(first)
     }
 
-    /// A probe leaves late. The next one leaves an interval later, not at the time that it would have had.
-    pub(crate) fn keep_interval(&mut self, config: &Config, state: State, now: Instant) {
+    /// A probe leaves late. The next one leaves the initial interval later at the earliest.
+    pub(crate) fn keep_interval(&mut self, config: &Config, now: Instant) {
         self.last_probe = now;
-        let probes = if state == State::Operational { 1 } else { self.paced };
-        let least = now + config.probe_timeout(probes);
+        let least = now + config.probe_timeout(1);
         let next = &mut self.deadlines.retransmission;
         *next = next.map(|at| at.max(least));
     }

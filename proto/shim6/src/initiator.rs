@@ -72,8 +72,10 @@ impl Machine {
             return Err(DropReason::TableFull);
         }
         let peer = match self.offered(key.ulids.peer, &r2.options, came) {
-            // The limit of signatures says nothing about the locators.
-            Err(reason) if reason != DropReason::RateLimited => {
+            // The limit of signatures, and parameters that this host has forgotten, say nothing about the locators.
+            Err(reason)
+                if !matches!(reason, DropReason::RateLimited | DropReason::MissingOption) =>
+            {
                 self.table.ask(id, Handshake { is_unverified: true, ..asked });
                 return Err(reason);
             }

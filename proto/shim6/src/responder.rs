@@ -167,8 +167,10 @@ impl Machine {
         self.check_ulids(key, locators)?;
         let ways = self.table.ways(key, Some(offer.initiator_tag), &mut self.rng);
         if let Err(stale) = self.check_life(offer, ways) {
-            // The peer would send the I2 again after seconds, and may refuse an I2 of this host for the same reason.
-            if let Some(id) = self.table.by_ways(key, ways).map(|context| context.id) {
+            // The peer would send the I2 again after seconds, and may refuse an I2 of this host for the same reason. The
+            // validator proves the source alone, which is not the peer unless it is the ULID.
+            let id = self.table.by_ways(key, ways).map(|context| context.id);
+            if let Some(id) = id.filter(|_| locators.peer == key.ulids.peer.as_locator()) {
                 self.ask_who_named(id, came.now);
             }
             return Err(stale);

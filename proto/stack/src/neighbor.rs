@@ -431,7 +431,8 @@ pub const MAX_QUEUE: usize = 3;
 /// Octets that wait for one neighbor at most in more packets than these: the largest datagram in fragments of the least MTU. A packet counts as that
 /// MTU at least. The oldest packet goes first.
 pub const MAX_QUEUE_OCTETS: usize = 72 << 10;
-/// Octets of which each neighbor in the state INCOMPLETE may have an equal share.
+/// Octets of which a packet that comes finds an equal share for its neighbor in the state INCOMPLETE. Queues that are full keep what they have, so all
+/// queues together have some 3 MiB more than [`MAX_QUEUE`] packets each at most.
 pub const QUEUES_OCTETS: usize = 1 << 20;
 /// Multicast solicitations before address resolution has failed (RFC 4861 s10).
 pub const MAX_MULTICAST_SOLICIT: u8 = 3;

@@ -125,9 +125,10 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
     without_proof.chain(other).chain(temporary(facts)).collect()
 }
 
-/// Whether a warning of the daemon is about the addresses of this uplink.
+/// Whether a warning of the daemon says why no address of this uplink has a proof.
 fn is_about(warning: &str, uplink: &str) -> bool {
-    warning.strip_prefix(uplink).is_some_and(|rest| rest.starts_with(": "))
+    let rest = warning.strip_prefix(uplink).filter(|rest| rest.starts_with(": "));
+    rest.is_some_and(|rest| WITHOUT_PROOF.iter().any(|words| rest.contains(words)))
 }
 
 /// Returns a note about temporary addresses, so that nobody publishes an address that soon ends. Deprecated addresses are
@@ -327,6 +328,9 @@ const MAX_RULES: usize = MAX_PREFIXES as usize;
 const LEAST_MTU: u32 = 1280;
 /// Octets of the payload header (RFC 5533 s5.1).
 const HEADER: u32 = Encapsulation::PayloadHeader.overhead() as u32;
+/// Words of the daemon's warnings about addresses that are missing: no prefix, removed by hand, and taken by other hosts.
+const WITHOUT_PROOF: [&str; 3] =
+    ["there is no prefix of 64 bits", "ip -6 addr replace", "another host has had three addresses"];
 /// Advice if the daemon says nothing about the uplink.
 const UNPROVABLE: &str = "Set addresses = \"hba-compatible\" in moorlined.toml. If it is set already: addresses are made in prefixes of \
                           64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128), each on one \

@@ -10,6 +10,7 @@ use moorline_types::{IlvPair, Instant, L64, Nid, SessionId};
 use super::duo::{Duo, NOW};
 use super::ilv;
 use crate::consts::{PACED_BATCH, PACED_INTERVAL};
+use crate::paths::Came;
 use crate::session::Session;
 use crate::{LocalLocator, LocalState, Machine};
 
@@ -86,27 +87,44 @@ fn the_correspondents_of_ten_thousand_sessions_are_told_new_locators_at_a_pace()
     assert!(at_once.is_superset(&busy), "{at_once:?}");
 }
 
-/// A session that its turn has not reached is told before, if it turns out to be in use; and not a second time.
+/// A session that its turn has not reached is told before, with a number of its own, if anything is to be sent to its correspondent; and not a
+/// second time.
 #[test]
-fn a_session_in_use_does_not_wait_for_its_turn() {
-    let mut machine = busy();
-    change_locators(&mut machine, &[ilv(0).l64], NOW);
-    let first = reached(&mut machine, NOW, Duration::ZERO);
-    let waits = |(_, pair, _): &(SessionId, IlvPair, &Session)| {
-        !first.contains_key(pair.remote.address().octets().as_slice())
-    };
-    let (id, pair) = machine.ilcc.iter().find(waits).map(|(id, pair, _)| (id, pair)).expect("one");
-    machine.on_used(id, NOW, NOW);
-    let sent = machine.poll_transmit().expect("a Locator Update");
-    assert_eq!(sent.packet[24..40], pair.remote.address().octets());
-    // No other one is sent to it but for the repetitions of this one.
-    let tries = |machine: &Machine| {
-        let session = machine.ilcc.get(id).expect("there");
-        (session.sent, session.advertisement.is_some())
-    };
-    let before = tries(&machine);
-    reached(&mut machine, NOW, Duration::from_secs(25));
-    assert_eq!(tries(&machine), before);
+fn a_session_whose_correspondent_is_asked_does_not_wait_for_its_turn() {
+    // The correspondent has shown nothing for some seconds.
+    const LATER: Instant = Instant::from_nanos(NOW.as_nanos() + 5_000_000_000);
+    let causes: [fn(&mut Machine, SessionId); 4] = [
+        |machine, id| machine.on_used(id, LATER, LATER),
+        |machine, id| machine.on_silent(id, LATER),
+        |machine, id| machine.ask_whether_known(id, LATER),
+        |machine, id| {
+            let by = (THIRD, machine.ilcc.get(id).expect("there").wire.1);
+            machine.on_reached_by(id, by, Came::Question, LATER);
+        },
+    ];
+    for (number, cause) in causes.iter().enumerate() {
+        let mut machine = busy();
+        change_locators(&mut machine, &[ilv(0).l64, THIRD], NOW);
+        let first = reached(&mut machine, NOW, Duration::ZERO);
+        let waits = |(_, pair, _): &(SessionId, IlvPair, &Session)| {
+            !first.contains_key(pair.remote.address().octets().as_slice())
+        };
+        let one = machine.ilcc.iter().find(waits);
+        let (id, pair) = one.map(|(id, pair, _)| (id, pair)).expect("one");
+        let tries = |machine: &Machine| {
+            let session = machine.ilcc.get(id).expect("there");
+            (session.sent, session.advertisement.is_some())
+        };
+        let (before, _) = tries(&machine);
+        cause(&mut machine, id);
+        let sent = machine.poll_transmit();
+        let sent = sent.unwrap_or_else(|| panic!("no Locator Update for cause {number}"));
+        assert_eq!(sent.packet[24..40], pair.remote.address().octets());
+        assert_eq!(tries(&machine), (before.wrapping_add(1), true), "cause {number}");
+        // No other one is sent to it but for the repetitions of this one.
+        reached(&mut machine, LATER, Duration::from_secs(25));
+        assert_eq!(tries(&machine).0, before.wrapping_add(1), "cause {number}");
+    }
 }
 
 fn change_locators(machine: &mut Machine, l64s: &[L64], now: Instant) {

@@ -54,10 +54,15 @@ impl Machine {
         Some(Transmit { pair: self.current(), message: Message::Keepalive })
     }
 
-    /// The probe that has waited longest for room leaves now. The next one keeps its interval to this one.
+    /// The probe that has waited for room leaves now. The next one of the switch or of the exploration leaves the initial
+    /// interval later at the earliest.
     pub fn handle_room(&mut self, now: Instant) {
-        if let Some(exploration) = &mut self.exploration {
-            exploration.keep_interval(&self.config, self.state, now);
+        let least = now + self.config.probe_timeout(1);
+        let waiting = self.extra.as_mut().and_then(|extra| extra.switch.as_mut());
+        if let Some(switch) = waiting.filter(|switch| switch.transmit.is_some()) {
+            switch.next = switch.next.max(least);
+        } else if let Some(exploration) = &mut self.exploration {
+            exploration.keep_interval(&self.config, now);
         }
     }
 

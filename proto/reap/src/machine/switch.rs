@@ -73,8 +73,9 @@ impl Machine {
     pub(super) fn on_switch_timeout(&mut self, now: Instant) {
         let Some(switch) = self.switch() else { return };
         let (pair, cause, probes) = (switch.pair, switch.cause, switch.probes);
-        if switch.transmit.is_some() {
-            // The last probe still waits for room.
+        let is_waiting = switch.transmit.is_some();
+        if is_waiting || self.state != State::Operational && self.has_probe() {
+            // The last probe, or that of the exploration, still waits for room.
             let next = now + self.config.probe_timeout(1);
             return self.change_extra(|extra| {
                 extra.switch.iter_mut().for_each(|switch| switch.next = next);
