@@ -370,7 +370,9 @@ fn a_client_that_talks_nonsense_or_leaves_costs_the_host_nothing() {
         assert!(line.starts_with("{\"ok\":"), "{line}");
         client.write_all(&[0x7f, 0, 0, 0]).unwrap();
         assert_eq!(stream.read(&mut [0]).unwrap(), 0, "the connection ends with its client");
-        assert_eq!(connections(&host).as_array().unwrap().len(), 0);
+        let after = connections(&host);
+        let is_open = |one: &Value| one["state"] == "Established";
+        assert!(!after.as_array().unwrap().iter().any(is_open), "{after}");
     });
 }
 

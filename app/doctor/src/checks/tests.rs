@@ -226,7 +226,9 @@ fn an_uplink_without_a_proof_has_the_advice_of_the_daemon_about_it() {
     told.status.uplinks.iter_mut().for_each(|one| {
         (one.locators[0].proof, one.locators[0].announced) = (Proof::None, false);
     });
-    let advice = format!("{first}: an address of ours was removed. To have it back: `ip -6 addr`");
+    let advice = format!(
+        "{first}: an address of ours was removed: `ip -6 addr replace 2001:db8::1/64 dev up1`"
+    );
     told.status.warnings.push(advice.clone());
     let found = examine(&facts);
     let codes: Vec<_> = found.iter().map(|one| &*one.code).collect();

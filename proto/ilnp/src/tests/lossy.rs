@@ -141,8 +141,8 @@ fn the_pair_that_has_answered_takes_every_second_locator_update_until_the_corres
         for host in 0..2 {
             let pair = |packet: &Vec<u8>| Control::read(packet).expect("ours").pair;
             let mut packets = net.duo.take(host);
-            packets.retain(|packet| [0, 1].map(|one| ilv(one)).contains(&pair(packet).local));
-            packets.retain(|packet| [0, 1].map(|one| ilv(one)).contains(&pair(packet).remote));
+            packets.retain(|packet| [0, 1].map(ilv).contains(&pair(packet).local));
+            packets.retain(|packet| [0, 1].map(ilv).contains(&pair(packet).remote));
             net.duo.give(1 - host, &packets);
         }
         net.duo.fire(0);

@@ -176,7 +176,7 @@ fn messages_in_the_name_of_both_hosts_delay_no_handshake() {
 fn forge(duo: &mut Duo, from: usize, rng: &mut ChaCha20Rng) {
     let pair = duo.ulids_of(from).as_locators();
     let tag = ContextTag::from_bits(rng.next_u64() & ContextTag::MASK);
-    if rng.next_u32() % 2 == 0 {
+    if rng.next_u32().is_multiple_of(2) {
         let i1 =
             I1 { initiator_tag: tag, initiator_nonce: rng.next_u32(), options: Options::default() };
         duo.hand(&Flight { from, pair, message: Message::I1(i1) }).ok();

@@ -199,13 +199,13 @@ fn a_router_that_does_not_tell_its_address_stays_known_as_unreachable() {
 #[test]
 fn the_fragments_of_a_large_datagram_wait_and_the_oldest_goes_first() {
     let mut neighbors = neighbors();
-    let last = MAX_QUEUE_OCTETS / 1280 + 2;
+    let last = u8::try_from(MAX_QUEUE_OCTETS / 1280 + 2).expect("59");
     for n in 0..last {
-        neighbors.send(PEER, packet(n as u8), at(0)).expect("room");
+        neighbors.send(PEER, packet(n), at(0)).expect("room");
     }
     outputs(&mut neighbors);
     neighbors.handle_advertisement(&advertisement(PEER, "S"), Some(MAC), at(1)).expect("taken");
-    let kept: Vec<_> = (2..last).map(|n| sent(MAC, n as u8)).collect();
+    let kept: Vec<_> = (2..last).map(|n| sent(MAC, n)).collect();
     assert_eq!(outputs(&mut neighbors), kept);
     assert_eq!(neighbors.drops().of(Drop::NeighborQueue), 2);
     assert_eq!(state(&neighbors, at(1)), Some(State::Reachable));
