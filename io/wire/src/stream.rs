@@ -124,6 +124,7 @@ impl Stream {
                 Ok(len) => self.incoming.end += len,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_end(&error) => return Err(ended()),
                 Err(error) => return Err(error),
             }
         }
@@ -153,7 +154,7 @@ impl Stream {
                 Ok(len) => drop(self.outgoing.drain(..len)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Err(ended()),
+                Err(error) if is_end(&error) => return Err(ended()),
                 Err(error) => return Err(error),
             }
         }
@@ -164,6 +165,11 @@ impl Stream {
 /// Writes without the signal SIGPIPE.
 fn send(stream: &UnixStream, octets: &[u8]) -> io::Result<usize> {
     Ok(rustix::net::send(stream, octets, rustix::net::SendFlags::NOSIGNAL)?)
+}
+
+/// Whether the other end has closed the stream. If it had not read all octets, the stream is reset.
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn ended() -> io::Error {

@@ -187,3 +187,11 @@ fn a_wire_without_a_program_says_where() {
         assert!(error.to_string().contains(path(&folder).to_str().unwrap()), "{error}");
     });
 }
+
+#[tokio::test]
+async fn an_end_that_goes_with_frames_unread_has_closed_the_wire() {
+    let (mut wire, other) = Wire::pair().unwrap();
+    assert!(wire.try_send(&[0; 60]).unwrap());
+    drop(other);
+    assert_eq!(wire.recv().await.unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+}
