@@ -68,7 +68,7 @@ struct World<'a> {
     starts_left: usize,
     /// Workloads whose sockets a host stack has lost by a restart, with its time.
     restarts: BTreeMap<usize, Instant>,
-    /// Number of such workloads in the run so far.
+    /// Number of workloads in the run so far that began anew for that.
     begun_anew: usize,
     has_changed: bool,
     /// Time of the last change.

@@ -71,6 +71,9 @@ pub const ONE_UPLINK: &str = "have nothing to move to";
 /// them.
 pub const DEAF: &str = "no uplink: this host forwards";
 
+/// Words in the warning about an address of ours that somebody has removed; the interface's name comes before them.
+pub const REMOVED: &str = "an address of ours, was removed";
+
 /// First words of the warning about a full context table.
 pub const TABLE_FULL: &str = "the context table is full";
 

@@ -43,7 +43,7 @@ pub use advertisement::{
     ADVERTISEMENT, AUTONOMOUS, Envelope, ON_LINK, PREFIX_INFORMATION, read_advertisement,
 };
 pub use group::{Group, Kind, Member};
-pub use plan::{Action, Note, Plan, Planner, RETRY, Seen};
+pub use plan::{Action, GIVEN_UP, NO_PREFIX, Note, Plan, Planner, RETRY, Seen};
 pub use policy::{AddressMode, AddressPolicy, PartOfRule, Rule};
 pub use prefixes::Until;
 pub use routes::{FoundRoute, MovedRoute, Mover, RouteStep, Routes};

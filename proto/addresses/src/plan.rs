@@ -370,3 +370,5 @@ mod sets;
 #[cfg(test)]
 mod tests;
 mod wanted;
+
+pub use wanted::{GIVEN_UP, NO_PREFIX};

@@ -254,16 +254,16 @@ impl Contexts {
             }
         }
         let mut is_paid = pace == Pace::Paid;
-        while self.has_room(id, &mut is_paid, now) {
+        while self.take_room(id, &mut is_paid, now) {
             let transmit = self.active.get_mut(&id).and_then(|one| one.reap.poll_transmit());
             let Some(transmit) = transmit else { return };
             self.send_reap(id, transmit, now);
         }
     }
 
-    /// Whether the next message of a REAP machine may leave. A probe without room has its context wait for its turn, and
-    /// checks without room are refused. `is_paid`: the turn of a probe has come.
-    fn has_room(&mut self, id: ContextId, is_paid: &mut bool, now: Instant) -> bool {
+    /// Takes room for the next message of a REAP machine, and returns whether it may leave. A probe without room has its
+    /// context wait for its turn, and checks without room are refused. `is_paid`: the turn of a probe has come.
+    fn take_room(&mut self, id: ContextId, is_paid: &mut bool, now: Instant) -> bool {
         let Some(active) = self.active.get_mut(&id) else { return false };
         let Some(context) = self.shim6.context(id) else { return false };
         if context.established().is_none() {
@@ -402,8 +402,8 @@ impl Contexts {
 /// The messages that a context may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// What an incoming message has drawn, and then probes without a request. It has drawn the probes behind the one with
-    /// this nonce.
+    /// Messages that an incoming one has drawn, and then probes without a request. The drawn probes are those behind the
+    /// one with this nonce.
     Answer(Option<u32>),
     /// One probe whose turn has come, and more if there is room.
     Paid,

@@ -47,7 +47,7 @@ struct Asked {
     answered: VecDeque<Answered>,
     /// Largest recent number of lost requests in a row that told, in units of 1 / [`FADING`].
     longest_run: usize,
-    /// Time that answers take at present ([`Asked::usual`]).
+    /// Time that answers take at present ([`Asked::usual_time`]).
     usual: Duration,
     failing: Option<Failing>,
     failures: u32,
@@ -253,7 +253,7 @@ impl Asked {
     /// [`LATEST`], whichever is longer. So a delay that is over is soon forgotten, and a delay that grows is not taken
     /// for a loss. Answers count only if their requests left [`CALM`] apart, because a short stop holds many requests in
     /// haste.
-    fn usual(&self) -> Duration {
+    fn usual_time(&self) -> Duration {
         let mut later = None;
         let is_apart = |one: &&Answered| {
             let is_apart = later.is_none_or(|at| one.at + CALM <= at);
@@ -329,7 +329,7 @@ impl Asked {
             self.answered.pop_front();
         }
         self.answered.push_back(Answered { at, took: now.since(at) });
-        self.usual = self.usual();
+        self.usual = self.usual_time();
         // Requests that were lost in a failure do not show how many the uplink loses otherwise.
         let run = if self.failing.is_some_and(|one| !one.has_answered) { 0 } else { run };
         self.longest_run =

@@ -62,7 +62,7 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return };
         let is_quiet = session.advertisement.is_none();
         if is_quiet && session.owes_update && !is_let_be(session, now) {
-            self.ask_whether_known(id, now);
+            self.advertise(id, now);
         } else if is_quiet && self.is_in_doubt(session, now) {
             self.ask_whether_known(id, now);
             self.pace_update(id, now);

@@ -223,11 +223,11 @@ impl World<'_> {
         for (number, side) in ends.collect::<Vec<_>>() {
             let Some(workload) = self.workloads.get_mut(&number) else { continue };
             self.starts_left += 1;
-            self.begun_anew += 1;
             self.restarts.insert(number, now);
             let occurrence = if workload.application.handle_reboot(side, now) {
                 Occurrence::Reopen(number, side)
             } else {
+                self.begun_anew += 1;
                 self.forget_watches(number);
                 self.workloads.remove(&number);
                 Occurrence::Start(number)

@@ -4,7 +4,7 @@ use std::net::Ipv6Addr;
 use moorline_addresses::{self as host, AddressFlags, Member, Planner, UplinkAddress};
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
-    Proof, Uplink,
+    Proof, REMOVED, Uplink,
 };
 use moorline_host::{Evidence, Host};
 use moorline_netlink::MAX_PREFIXES;
@@ -198,7 +198,7 @@ impl AddressViews<'_> {
                 _ => format!(", and {} it", contexts_use(contexts)),
             };
             format!(
-                "{name}: {address}, an address of ours, was removed by a person or a network manager, and stays \
+                "{name}: {address}, {REMOVED} by a person or a network manager, and stays \
                  away{uses}. To have it back: {}",
                 way_back(name, *address)
             )

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
-use moorline_addresses::{AddressFlags, Uplink, UplinkAddress};
+use moorline_addresses::{AddressFlags, GIVEN_UP, NO_PREFIX, Uplink, UplinkAddress};
 use moorline_api::{
-    Context, DEAF, LocatorInfo, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL,
+    Context, DEAF, LocatorInfo, NO_RULE, ONE_UPLINK, Proof, REMOVED, ReadinessState, TABLE_FULL,
     Uplink as ApiUplink,
 };
 use moorline_netlink::{HostRule, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, Takes};
@@ -328,9 +328,8 @@ const MAX_RULES: usize = MAX_PREFIXES as usize;
 const LEAST_MTU: u32 = 1280;
 /// Octets of the payload header (RFC 5533 s5.1).
 const HEADER: u32 = Encapsulation::PayloadHeader.overhead() as u32;
-/// Words of the daemon's warnings about addresses that are missing: no prefix, removed by hand, and taken by other hosts.
-const WITHOUT_PROOF: [&str; 3] =
-    ["there is no prefix of 64 bits", "ip -6 addr replace", "another host has had three addresses"];
+/// Words of the daemon's warnings about addresses that are missing.
+const WITHOUT_PROOF: [&str; 3] = [NO_PREFIX, GIVEN_UP, REMOVED];
 /// Advice if the daemon says nothing about the uplink.
 const UNPROVABLE: &str = "Set addresses = \"hba-compatible\" in moorlined.toml. If it is set already: addresses are made in prefixes of \
                           64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128), each on one \

@@ -5,8 +5,8 @@ use std::time::Duration;
 use moorline_addresses::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 use moorline_api::{
     Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Excluded, Ilcc,
-    IlnpStatus, LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role,
-    Status, TABLE_FULL,
+    IlnpStatus, LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, REMOVED, ReadinessState, ReapState,
+    Role, Status, TABLE_FULL,
 };
 use moorline_netlink::{HostRule, PREFIX_PRIORITY, Takes};
 use moorline_types::Prefix;
@@ -226,9 +226,7 @@ fn an_uplink_without_a_proof_has_the_advice_of_the_daemon_about_it() {
     told.status.uplinks.iter_mut().for_each(|one| {
         (one.locators[0].proof, one.locators[0].announced) = (Proof::None, false);
     });
-    let advice = format!(
-        "{first}: an address of ours was removed: `ip -6 addr replace 2001:db8::1/64 dev up1`"
-    );
+    let advice = format!("{first}: 2001:db8::1, {REMOVED} by a person: `ip -6 addr replace`");
     told.status.warnings.push(advice.clone());
     let found = examine(&facts);
     let codes: Vec<_> = found.iter().map(|one| &*one.code).collect();

@@ -184,10 +184,16 @@ fn as_prefix(octets: [u8; 8]) -> Prefix {
     Prefix::new(Ipv6Addr::from_bits(u128::from(u64::from_be_bytes(octets)) << 64), 64)
 }
 
+/// Words in the warning about an interface without a prefix for addresses; the interface's name comes before them.
+pub const NO_PREFIX: &str = "there is no prefix of 64 bits";
+
+/// Words in the warning about a prefix in which other hosts have our addresses; the interface's name comes before them.
+pub const GIVEN_UP: &str = "another host has had three addresses of ours";
+
 fn no_prefix(interface: &str, is_signed: bool) -> String {
     let others = if is_signed { "; those of other uplinks can move to it" } else { "" };
     format!(
-        "{interface}: there is no prefix of 64 bits to make addresses in (single addresses from \
+        "{interface}: {NO_PREFIX} to make addresses in (single addresses from \
          DHCPv6 are none, nor is the address of a tunnel unless [interfaces.{interface}] sets `addresses`): \
          connections that begin on it do not move{others}. Ask the network for Router Advertisements with a prefix for \
          hosts (A flag)."
@@ -204,7 +210,7 @@ fn passed_over(interface: &str) -> String {
 
 fn given_up(interface: &str, prefix: [u8; 8]) -> String {
     format!(
-        "{interface}: another host has had three addresses of ours in {}: find the one that answers \
+        "{interface}: {GIVEN_UP} in {}: find the one that answers \
          for addresses that are not its own, then restart moorlined",
         as_prefix(prefix)
     )

@@ -1,4 +1,4 @@
-//! Locator Updates without news begin a question (decision 222). Whoever lacks the nonce draws nothing by them, and a
+//! Locator Updates without news begin a question (decision 222). A host without the nonce draws nothing by such Locator Updates, and a
 //! correspondent draws no more than a bound in any second: properties over random sequences of messages and reports.
 
 use core::ops::Range;

@@ -174,6 +174,24 @@ fn a_host_that_is_asked_by_another_pair_asks_by_that_pair_itself() {
     assert!(questions.count() > 5);
 }
 
+/// Other sessions have taken all turns of each interval.
+#[test]
+fn a_session_for_which_no_turn_is_left_does_not_keep_the_pace_unheard() {
+    let mut net = by_dead_locators();
+    net.kill(ilv(1).l64);
+    silent(&mut net, 0);
+    // The intervals begin between two turns.
+    net.run(Duration::from_millis(2005));
+    let from = net.duo.transcript.len();
+    for _ in 0..240 {
+        let (now, turns) = (net.duo.now, &mut net.duo.machines[0].unheard_turns);
+        while turns.take(ALL_UNHEARD_TURNS, now) {}
+        net.run(Duration::from_millis(10));
+    }
+    let slow = sent_by(&net, from, (ilv(0).l64, ilv(1).l64));
+    assert!(slow <= 1, "one of four turns: {slow}");
+}
+
 /// A correspondent that is gone may have many sessions in use, and all correspondents may be gone.
 #[test]
 fn all_sessions_together_have_few_turns_that_keep_the_pace_unheard() {
