@@ -223,9 +223,12 @@ fn a_peer_without_the_handshake_that_the_dns_names_has_a_session_and_is_followed
     hosts.daemons[0].wait_for(&EventKind::SessionEstablished, SOON).unwrap();
     assert_eq!(peer.line(), "answered");
     assert_eq!(peer.step(), "acknowledged");
-    let correspondents = hosts.daemons[0].ilcc().unwrap().correspondents;
-    let ends = correspondents.iter().map(|one| [one.addresses.peer, one.via.peer]);
-    assert_eq!(ends.collect::<Vec<_>>(), [[1, 2].map(|isp| host_address("b", isp))]);
+    // The payload follows once the peer has answered from the new locator.
+    eventually("one session, whose payload goes to the new locator", || {
+        let correspondents = hosts.daemons[0].ilcc().unwrap().correspondents;
+        let ends = correspondents.iter().map(|one| [one.addresses.peer, one.via.peer]);
+        ends.eq([[1, 2].map(|isp| host_address("b", isp))])
+    });
     stop.store(true, Ordering::Relaxed);
     tasks.into_iter().for_each(|task| task.join().unwrap());
 }
