@@ -83,17 +83,6 @@ static __always_inline void flow_begin(const struct pair *key, __u64 now)
 	bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST);
 }
 
-/* Reports a pair that has reached the threshold, once. A pair of forwarded traffic, whose local address is not
- * ours, is marked as reported too: so it costs this look-up once.
- */
-static __always_inline void flow_report(const struct pair *key, struct flow *flow, __u64 now)
-{
-	if (__sync_val_compare_and_swap(&flow->reported, 0, 1))
-		return;
-	if (uplink_of(&key->local) && !report(REPORT_TRIGGER, 0, 0, now, key))
-		flow->reported = 0;
-}
-
 static __always_inline void flow_restart(struct flow *flow, __u64 now)
 {
 	flow->first = now;
@@ -102,6 +91,19 @@ static __always_inline void flow_restart(struct flow *flow, __u64 now)
 	flow->reported = 0;
 	flow->ports = 0;
 	flow->stage = FLOW_NEW;
+}
+
+/* Reports a pair that has reached the threshold, once. A pair whose local address is not ours counts from zero: forwarded
+ * traffic costs this look-up once for each threshold, and an address may become ours while it has traffic.
+ */
+static __always_inline void flow_report(const struct pair *key, struct flow *flow, __u64 now)
+{
+	if (__sync_val_compare_and_swap(&flow->reported, 0, 1))
+		return;
+	if (!uplink_of(&key->local))
+		flow_restart(flow, now);
+	else if (!report(REPORT_TRIGGER, 0, 0, now, key))
+		flow->reported = 0;
 }
 
 static __always_inline void flow_count(struct __sk_buff *skb, const struct traffic *traffic,

@@ -2,6 +2,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use moorline_datapath::ilnp::USED_INTERVAL;
 use moorline_types::{IlvPair, Instant, Rtt, SessionId};
@@ -54,6 +55,12 @@ pub(crate) struct Question {
 }
 
 impl Advertisement {
+    /// The middle of the shortest lifetime of these locators; `None` if there are none.
+    pub(crate) fn half_of_lifetimes(&self) -> Option<Instant> {
+        let shortest = self.locators.iter().map(|one| one.lifetime).min()?;
+        Some(self.retry.begun + Duration::from_secs(shortest.into()) / 2)
+    }
+
     /// Whether these locators have brought no answer to the question.
     pub(crate) fn finds_silent(&self, locators: Locators) -> bool {
         let asked = self.question.asked(self.retry.tries);
@@ -286,8 +293,6 @@ const MAX_NOTED: usize = SILENT_TRIES + MAX_TRIED_PAIRS;
 
 #[cfg(test)]
 mod tests {
-    use core::time::Duration;
-
     use moorline_types::L64;
 
     use super::*;

@@ -40,6 +40,16 @@ impl Machine {
         }
     }
 
+    /// Tells the correspondent our locators once more before they age there (RFC 6741 s5.2). A correspondent that sees us
+    /// by our questions asks none itself, so this does not wait for a doubt.
+    pub(crate) fn renew_if_due(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        let is_quiet = session.advertisement.is_none() && matches!(session.opening, Opening::Done);
+        if is_quiet && session.renew_at.is_some_and(|at| at <= now) && !is_let_be(session, now) {
+            self.ask_whether_known(id, now);
+        }
+    }
+
     /// Ends all sessions and tells the correspondents. Their packets are classic IPv6 from now on.
     pub fn handle_end(&mut self) {
         self.questions.forget_admissions(|_| true);

@@ -26,8 +26,8 @@
 //! session. The session keeps the first nonce of a correspondent.
 //!
 //! **Locator Updates** carry all valid locators, with preference and lifetime. A node repeats its Locator Update
-//! until it is acknowledged. Between two nodes that did the handshake Locator Updates have numbers, so that an old
-//! one is not taken again (decision 072).
+//! until it is acknowledged, and sends it once more before the lifetimes end (decision 226). Between two nodes that
+//! did the handshake Locator Updates have numbers, so that an old one is not taken again (decision 072).
 //!
 //! **Lost sessions.** If only one end has a session, its packets are lost. So the machine at times asks the
 //! correspondent of a session in use whether the correspondent still knows the session: it sends its last Locator

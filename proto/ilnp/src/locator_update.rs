@@ -216,6 +216,8 @@ impl Machine {
             session.taken = control.sequence.or(session.taken);
             session.note_update((control.pair.local.l64, control.pair.remote.l64), now);
             self.follow_correspondent(id, (control.pair.remote, control.pair.local.l64), now);
+        } else {
+            session.renew_remote(&update.locators, now);
         }
         Ok(is_news)
     }
@@ -252,6 +254,7 @@ impl Machine {
         self.send_of(id, back, &message, control.sequence, now);
         self.prove(id, now);
         self.on_shown(id, now);
+        self.renew_if_due(id, now);
         if is_news || !was_settled {
             self.tell(id, now);
             self.schedule(id);
@@ -291,6 +294,7 @@ impl Machine {
             session.on_answered(retry, now);
         }
         let sent = session.advertisement.take().ok_or(DropReason::Replayed)?;
+        session.renew_at = sent.half_of_lifetimes();
         (session.has_acknowledged, session.is_mute) = (true, false);
         if by == session.wire {
             if session.all_silent() {

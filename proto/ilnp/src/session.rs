@@ -120,6 +120,9 @@ pub(crate) struct Session {
     pub(crate) advertisement: Option<Box<Advertisement>>,
     /// Whether the correspondent has still to read our present locators.
     pub(crate) owes_update: bool,
+    /// Time when the correspondent is told our locators once more, so that they do not age there: half of the shortest
+    /// lifetime that it knows. `None` if it knows no lifetime.
+    pub(crate) renew_at: Option<Instant>,
     /// Whether the correspondent has ever acknowledged a Locator Update, and so has read all our locators of that
     /// time.
     pub(crate) has_acknowledged: bool,
@@ -197,6 +200,7 @@ impl Session {
             sent: 0,
             advertisement: None,
             owes_update: false,
+            renew_at: None,
             has_acknowledged: false,
             is_mute: false,
             rtt: Rtt::default(),
@@ -346,6 +350,16 @@ impl Session {
         }
         self.remote = remote;
         true
+    }
+
+    /// The correspondent has repeated the Locator Update that we took last: its locators live from now on.
+    pub(crate) fn renew_remote(&mut self, entries: &[L64Entry], now: Instant) {
+        for remote in &mut self.remote {
+            let told = entries.iter().filter(|entry| entry.l64 == remote.l64);
+            if let Some(best) = told.min_by_key(|entry| entry.preference) {
+                remote.expires = Some(now + Duration::from_secs(best.lifetime.into()));
+            }
+        }
     }
 
     //= rfc6741#5.2-1

@@ -67,6 +67,7 @@ impl Machine {
             self.ask_whether_known(id, now);
             self.pace_update(id, now);
         }
+        self.renew_if_due(id, now);
         self.note_in_use(id, at);
         self.prove_anew(id, now);
     }

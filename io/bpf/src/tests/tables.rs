@@ -428,3 +428,22 @@ fn a_full_ring_is_counted_and_the_trigger_tries_again() {
     let ulids = UlidPair::new(Ulid(address(LOCAL)), Ulid(last));
     assert_eq!(harness.reports(), [Report::Trigger { ulids }]);
 }
+
+/// The daemon hears of an address after the kernel has it, and connections use it meanwhile.
+#[test]
+fn traffic_of_an_address_that_becomes_ours_triggers() {
+    if !can_run("traffic_of_an_address_that_becomes_ours_triggers") {
+        return;
+    }
+    let harness = harness();
+    harness.plane.unset_local(address(LOCAL)).unwrap();
+    let sent = packet(LOCAL, PEER, 4000);
+    for _ in 0..4 {
+        harness.run("uplink_egress", &sent, 0);
+    }
+    assert_eq!(harness.reports(), []);
+    harness.set_local(address(LOCAL));
+    harness.run("uplink_egress", &sent, 0);
+    let ulids = UlidPair::new(Ulid(address(LOCAL)), Ulid(address(PEER)));
+    assert_eq!(harness.reports(), [Report::Trigger { ulids }]);
+}

@@ -11,9 +11,10 @@ use super::again::again;
 use super::duo::{Duo, is_question};
 use super::ilv;
 use crate::consts::{
-    FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, PATH_CHECK_INTERVAL, SILENT_TRIES,
+    FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, LOCATOR_LIFETIME, MAX_FAIL_BACK, PATH_CHECK_INTERVAL,
+    SILENT_TRIES,
 };
-use crate::{Config, Event, LocalLocator, Machine, MoveCause};
+use crate::{Config, Event, LocalLocator, Machine, MoveCause, Validity};
 
 /// Two hosts with two locators each. The hosts know all locators, and prefer none.
 pub(super) struct Net {
@@ -152,6 +153,24 @@ fn a_session_leaves_a_path_that_fails_without_a_word_in_both_directions() {
             assert_eq!((net.duo.entry(0).wire, net.duo.entry(1).wire), before, "it stays there");
             assert!(messages(&net.duo) - sent <= 60, "two messages a question");
         }
+    }
+}
+
+/// A host that is asked all the time asks nothing itself.
+#[test]
+fn locators_of_a_session_in_use_do_not_age() {
+    for (sender, dead) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let mut net = Net::new();
+        net.send(sender, Duration::from_secs(LOCATOR_LIFETIME.into()) * 2);
+        for host in 0..2 {
+            let remote = net.duo.session(host).remote;
+            let lives = |one: Validity| matches!(one, Validity::Active | Validity::Valid);
+            assert!(remote.iter().all(|(_, one)| lives(*one)), "{sender}: {remote:?}");
+        }
+        net.kill(ilv(dead).l64);
+        net.run(PATH_CHECK_INTERVAL);
+        net.send(sender, USED_INTERVAL);
+        assert!(net.works(0) && net.works(1), "{sender} {dead}");
     }
 }
 

@@ -91,6 +91,13 @@ impl Flows {
         }
     }
 
+    /// Makes the traffic of a pair count from zero.
+    pub(crate) fn restart(&mut self, pair: UlidPair, now: Instant) {
+        if let Some(node) = self.nodes.get_mut(&pair) {
+            node.flow = Flow::new(now);
+        }
+    }
+
     /// Forgets a pair, which then starts from zero.
     pub fn forget(&mut self, pair: UlidPair) {
         if self.unlink(pair).is_some() {

@@ -351,11 +351,13 @@ impl Plane {
         }
         let Some(policy) = self.triggers.policy(traffic) else { return };
         let ulids = traffic.pair;
-        // Forwarded traffic of other hosts is marked as reported too, so that it costs this look-up only once.
-        if self.flows.count(ulids, packet, policy, now)
-            && self.locals.contains_key(&ulids.local.as_locator())
-            && !self.reports.push(Report::Trigger { ulids })
-        {
+        if !self.flows.count(ulids, packet, policy, now) {
+            return;
+        }
+        // Traffic that this host forwards counts from zero, and an address may become ours while it has traffic.
+        if !self.locals.contains_key(&ulids.local.as_locator()) {
+            self.flows.restart(ulids, now);
+        } else if !self.reports.push(Report::Trigger { ulids }) {
             self.flows.unreport(ulids);
         }
     }

@@ -34,6 +34,28 @@ fn a_session_leaves_the_isp_of_both_ends_within_three_seconds() {
 
 const LEAVES: Duration = Duration::from_secs(3);
 
+/// Locators live for an hour in a Locator Update, and nothing has happened meanwhile.
+#[test]
+fn a_session_that_is_older_than_the_lifetime_of_its_locators_leaves_a_dead_isp() {
+    for (seed, traffic) in (first_seed()..).zip(KINDS) {
+        for cut in 0..2 {
+            let gain = |host| (Duration::from_secs(5), IlnpChange::Gain { host, locator: 1 });
+            let cut = IlnpChange::CutIsp { locator: cut, from: &[0, 1] };
+            let at = Duration::from_secs(65 * 60);
+            let prefers_none = true;
+            let plan = IlnpPlan {
+                traffic,
+                interval: Duration::from_millis(200),
+                hosts: [IlnpHost { prefers_none, ..IlnpHost::default() }; 2],
+                changes: vec![gain(0), gain(1), (at, cut)],
+                ..plan(seed, at.as_secs() + 30)
+            };
+            let outcome = clean(&plan);
+            assert!(outcome.longest_pause <= LEAVES, "{plan:?}: {:?}", outcome.longest_pause);
+        }
+    }
+}
+
 #[test]
 fn while_payload_leaves_a_locator_that_works_again_is_found() {
     for (seed, traffic) in (0..).zip(KINDS.into_iter().cycle()).take(6) {

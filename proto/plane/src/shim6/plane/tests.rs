@@ -232,6 +232,22 @@ fn traffic_of_our_addresses_triggers_and_others_does_not() {
     }
 }
 
+/// The daemon hears of an address after the kernel has it, and connections use it meanwhile.
+#[test]
+fn traffic_of_an_address_that_becomes_ours_triggers() {
+    let mut plane = plane(None);
+    plane.unset_local(locator(OURS[0]));
+    let ulids = UlidPair::new(locator(OURS[0]).as_ulid(), locator(PEERS[0]).as_ulid());
+    let mut out = packet(17, OURS[0], PEERS[0], 4000);
+    for millis in 1..5 {
+        plane.handle_outbound(&mut out, at(millis));
+    }
+    assert_eq!(reports(&mut plane), []);
+    plane.set_local(locator(OURS[0]));
+    plane.handle_outbound(&mut out, at(5));
+    assert_eq!(reports(&mut plane), [Report::Trigger { ulids }]);
+}
+
 //= rfc5533#4.2 (test)
 #[test]
 fn of_two_contexts_the_last_sends_and_both_receive() {
