@@ -191,19 +191,19 @@ impl Stack {
         header: AnyHeader,
         path: Path,
         now: Instant,
-    ) -> Result<(), Segments> {
+    ) -> Option<Segments> {
         let (AnyHeader::Ip6(header), Some(way), false) = (header, path.way, self.config.intercepts)
         else {
-            return Err(segments);
+            return Some(segments);
         };
         let wire = self.wires.iter_mut().find(|wire| wire.id == way.wire);
         let station =
             wire.and_then(|wire| Some((wire.mac, wire.neighbors.station(way.next_hop, now)?)));
-        let Some((source, destination)) = station else { return Err(segments) };
+        let Some((source, destination)) = station else { return Some(segments) };
         self.counters.packets_out += segments.len() as u64;
         let link = Ethernet { destination, source, ether_type: ethernet::IPV6 };
         self.frames.push_cut(way.wire, Cut::new(segments, &header, link));
-        Ok(())
+        None
     }
 
     /// The source address for a destination (RFC 6724 s5), if the host has one. `wire` is the one that a socket has said.

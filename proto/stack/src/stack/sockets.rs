@@ -319,7 +319,8 @@ impl Stack {
         }
         let mut segments = segment.into_segments(mss);
         if size.is_some() {
-            let Err(others) = self.transmit_cut(segments, header, path, now) else { return Ok(()) };
+            let others = self.transmit_cut(segments, header, path, now);
+            let Some(others) = others else { return Ok(()) };
             segments = others;
         }
         for segment in segments.by_ref() {
