@@ -19,13 +19,15 @@ pub(crate) struct Carrier {
     ready: Arc<Notify>,
     /// Frames for which the wire has no room yet.
     outgoing: VecDeque<PacketBuf>,
+    /// Large frames that are on their way: the host uses their memory again.
+    sent: Vec<PacketBuf>,
     end: watch::Receiver<bool>,
 }
 
 impl Carrier {
     pub(crate) fn new(shared: Arc<Shared>, id: WireId, wire: Wire, ready: Arc<Notify>) -> Self {
         let end = shared.end.subscribe();
-        Self { shared, id, wire, ready, outgoing: VecDeque::new(), end }
+        Self { shared, id, wire, ready, outgoing: VecDeque::new(), sent: Vec::new(), end }
     }
 
     /// Runs until the end of the host, or until the wire fails.
@@ -81,10 +83,13 @@ impl Carrier {
                 if !is_sent {
                     return Ok(());
                 }
-                self.outgoing.pop_front();
+                self.sent.extend(
+                    self.outgoing.pop_front().filter(|frame| frame.segment_size().is_some()),
+                );
             }
             let counts = self.wire.counts();
             self.shared.with(|state, _| {
+                self.sent.drain(..).for_each(|sent| state.node.recycle(sent));
                 if let Some(port) = state.port(self.id) {
                     port.interface.counts = counts;
                     self.outgoing.append(&mut port.frames);

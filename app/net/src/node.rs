@@ -90,6 +90,14 @@ impl Node {
         }
     }
 
+    /// Takes the memory of a frame that is on its way. A protected host has no large frames.
+    pub(crate) fn recycle(&mut self, sent: PacketBuf) {
+        match self {
+            Self::Plain(stack) => stack.recycle(sent),
+            Self::Protected(_) => {}
+        }
+    }
+
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         match self {
             Self::Plain(stack) => stack.poll_event(),

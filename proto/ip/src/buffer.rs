@@ -59,6 +59,13 @@ impl PacketBuf {
         self.octets.capacity().saturating_sub(HEADROOM)
     }
 
+    /// Octets of memory that the packet keeps, with the room in front and behind.
+    #[inline]
+    #[must_use]
+    pub const fn memory(&self) -> usize {
+        self.octets.capacity()
+    }
+
     /// Appends octets.
     #[inline]
     pub fn extend(&mut self, octets: &[u8]) {

@@ -1,4 +1,4 @@
-//! Time of a datagram of 64 octets from a socket to a frame, with the path MTUs of one destination or of a million; octets of a destination.
+//! Time of a datagram of 64 or 1,251 octets from a socket to a frame, with the path MTUs of one destination or of a million; octets of a destination.
 //!
 //! The datagrams go to all destinations in turn, in an order that no cache of the processor foresees, or to a thousand of them.
 
@@ -27,6 +27,9 @@ fn main() {
 }
 
 const PREFIX: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0);
+const SMALL: [u8; 64] = [7; 64];
+/// The packet has 1,299 octets, and fits each path that is known.
+const LARGE: [u8; 1_251] = [7; 1_251];
 const SIZES: [u64; 4] = [0, 1, 1_000, 1_000_000];
 
 /// The destination with this number: each has a site of its own.
@@ -54,7 +57,7 @@ fn too_big(host: &mut Host, to: Ipv6Addr) {
 }
 
 /// A host that knows the path MTUs of `size` destinations sends to `active` of them in turn.
-fn bench(bencher: Bencher<'_, '_>, size: u64, active: u64) {
+fn bench(bencher: Bencher<'_, '_>, size: u64, active: u64, payload: &[u8]) {
     let mut config = Config::default();
     config.destinations.paths = 1_000_000;
     let mut host = Host::new(1, 1500, PREFIX, config);
@@ -71,19 +74,25 @@ fn bench(bencher: Bencher<'_, '_>, size: u64, active: u64) {
     bencher.bench_local(|| {
         n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let to = Some((destination(n % active), 9));
-        host.stack.udp_send_to(socket, &[7; 64], to, Options::default(), host.now).expect("sent");
+        host.stack.udp_send_to(socket, payload, to, Options::default(), host.now).expect("sent");
         while host.stack.poll_frame().is_some() {}
     });
 }
 
 #[divan::bench(args = SIZES, sample_size = 1000, sample_count = 500)]
 fn datagram_to_all_of(bencher: Bencher<'_, '_>, size: u64) {
-    bench(bencher, size, size.max(1));
+    bench(bencher, size, size.max(1), &SMALL);
+}
+
+/// The packets are larger than the least MTU of a link, so each waits for the path MTU of its destination.
+#[divan::bench(args = SIZES, sample_size = 1000, sample_count = 500)]
+fn large_datagram_to_all_of(bencher: Bencher<'_, '_>, size: u64) {
+    bench(bencher, size, size.max(1), &LARGE);
 }
 
 #[divan::bench(args = SIZES, sample_size = 1000, sample_count = 500)]
 fn datagram_to_a_thousand_of(bencher: Bencher<'_, '_>, size: u64) {
-    bench(bencher, size, 1_000);
+    bench(bencher, size, 1_000, &SMALL);
 }
 
 /// The column of allocated octets has those of a million destinations. What grows is allocated twice.

@@ -15,6 +15,7 @@ mod config;
 mod discovery;
 mod event;
 mod flow;
+mod frames;
 mod gather;
 mod icmp;
 mod input;
@@ -51,6 +52,7 @@ use crate::tcp::Engine as _;
 use crate::tcp::smol::SmolEngine;
 use crate::{Drops, select, udp};
 use flow::FlowLabels;
+use frames::Frames;
 use gather::Gathered;
 use ping::Pings;
 use wire::Wire;
@@ -80,7 +82,7 @@ pub struct Stack {
     counters: netstat::Counters,
     drops: Drops,
     random: ChaCha20Rng,
-    frames: VecDeque<(WireId, PacketBuf)>,
+    frames: Frames,
     events: VecDeque<Event>,
     /// Packets of the host to itself.
     local: VecDeque<PacketBuf>,
@@ -90,8 +92,6 @@ pub struct Stack {
     candidates: Vec<Candidate>,
     /// The TCP segment that waits for its continuation.
     gathered: Option<Gathered>,
-    /// Memory for a segment that is made of others.
-    memory: Option<PacketBuf>,
     /// Time of the last packet since the machines were asked what they want; `None` if they want nothing.
     unsettled: Option<Instant>,
     /// Pairs of addresses (source, destination) whose packets leave with other addresses.
@@ -120,14 +120,13 @@ impl Stack {
             counters: netstat::Counters::default(),
             drops: Drops::default(),
             random,
-            frames: VecDeque::new(),
+            frames: Frames::default(),
             events: VecDeque::new(),
             local: VecDeque::new(),
             outbound: VecDeque::new(),
             inbound: VecDeque::new(),
             candidates: Vec::new(),
             gathered: None,
-            memory: None,
             unsettled: None,
             carried: BTreeMap::new(),
         }
@@ -199,7 +198,19 @@ impl Stack {
     #[must_use]
     pub fn poll_frame(&mut self) -> Option<(WireId, PacketBuf)> {
         self.catch_up();
-        self.frames.pop_front()
+        self.frames.pop(self.tcp.spares())
+    }
+
+    /// Takes the memory of a frame of [`Self::poll_frame`] that is on its way. A large segment to come gets it. The host keeps
+    /// [`MAX_SPARES`](crate::tcp::MAX_SPARES) pieces, and small ones go.
+    pub fn recycle(&mut self, sent: PacketBuf) {
+        self.tcp.spares().give(sent);
+    }
+
+    /// Memory for a large frame that the caller reads, with a packet of before; `None` if the host has none to give.
+    #[must_use]
+    pub fn spare(&mut self) -> Option<PacketBuf> {
+        self.tcp.spares().take()
     }
 
     /// The next event.
@@ -232,8 +243,8 @@ impl Stack {
     }
 
     /// Hands a packet to the upper layers, whatever its destination.
-    pub fn handle_inbound(&mut self, arrival: Arrival, packet: PacketBuf, now: Instant) {
-        let result = self.deliver(arrival, packet, now);
+    pub fn handle_inbound(&mut self, arrival: Arrival, mut packet: PacketBuf, now: Instant) {
+        let result = self.deliver(arrival, &mut packet, now);
         self.count(result);
         self.unsettled = Some(now);
     }

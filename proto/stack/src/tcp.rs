@@ -13,6 +13,7 @@
 mod cut;
 mod segment;
 pub mod smol;
+mod spares;
 
 use alloc::vec::Vec;
 use core::cmp::Ordering;
@@ -31,6 +32,7 @@ pub use cut::{Segments, cut};
 pub use segment::{
     Flags, Segment, Seq, SynOptions, clamp_mss, fill_checksum, is_checksum_right, reset_for,
 };
+pub use spares::{LARGEST, MAX_SPARES, Spares};
 
 /// Name of a connection. No two connections of a host ever have the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

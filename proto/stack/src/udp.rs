@@ -12,10 +12,11 @@ mod table;
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
+use core::ops::Range;
 
 use moorline_ip::address::ALL_NODES;
 use moorline_ip::icmp::Cause;
-use moorline_ip::{Header, udp};
+use moorline_ip::{Header, PacketBuf, udp};
 use rand_chacha::ChaCha20Rng;
 
 use crate::Drop;
@@ -32,8 +33,8 @@ pub struct UdpId(u64);
 /// A datagram that came in, with what a program may want to know about its packet (RFC 3542 s6).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// Payload.
-    pub payload: Vec<u8>,
+    /// Payload, as a rule in the memory in which the packet came.
+    pub payload: PacketBuf,
     /// Source address.
     pub source: Ipv6Addr,
     /// Source port.
@@ -46,6 +47,23 @@ pub struct Received {
     pub hop_limit: u8,
     /// Traffic Class of the packet.
     pub traffic_class: u8,
+}
+
+/// A datagram that comes in, in its packet.
+#[derive(Debug)]
+pub struct Incoming<'a> {
+    /// The header of the packet.
+    pub header: &'a Header,
+    /// The wire on which the packet came in.
+    pub wire: u32,
+    /// Source port.
+    pub source_port: u16,
+    /// Destination port.
+    pub destination_port: u16,
+    /// The packet. A socket may take it: then it is empty.
+    pub packet: &'a mut PacketBuf,
+    /// Where the payload is in the packet.
+    pub payload: Range<usize>,
 }
 
 /// How a datagram is to be sent. The stack chooses what is `None`.
@@ -232,18 +250,13 @@ impl Sockets {
     /// # Errors
     /// [`Drop::NoSocket`] if no socket has the port: the host answers with Port Unreachable, unless the destination is a
     /// group (RFC 4443 s3.1, s2.4). [`Drop::SocketFull`] if the queue of the socket, or of each member of the group, is full.
-    pub fn handle_datagram(
-        &mut self,
-        header: &Header,
-        wire: u32,
-        datagram: udp::Datagram<'_>,
-    ) -> Result<(), Drop> {
-        let port = datagram.destination_port;
+    pub fn handle_datagram(&mut self, mut datagram: Incoming<'_>) -> Result<(), Drop> {
+        let header = datagram.header;
         if header.destination.is_multicast() {
-            return self.handle_group(header, wire, datagram);
+            return self.handle_group(datagram);
         }
         let connected = Connected {
-            port,
+            port: datagram.destination_port,
             local: header.destination,
             peer: header.source,
             peer_port: datagram.source_port,
@@ -251,17 +264,14 @@ impl Sockets {
         let id = self.table.find(connected).ok_or(Drop::NoSocket)?;
         let socket = self.sockets.get_mut(&id).ok_or(Drop::NoSocket)?;
         note(&mut self.readable, id, socket);
-        socket.deliver(header, wire, datagram)
+        let is_taken = datagram.packet.memory() <= datagram.payload.len() + MAX_SPARE;
+        socket.deliver(&mut datagram, is_taken)
     }
 
-    fn handle_group(
-        &mut self,
-        header: &Header,
-        wire: u32,
-        datagram: udp::Datagram<'_>,
-    ) -> Result<(), Drop> {
+    /// Each socket that takes the datagram gets a copy.
+    fn handle_group(&mut self, mut datagram: Incoming<'_>) -> Result<(), Drop> {
         let mut result = Err(Drop::NoSocket);
-        let port = datagram.destination_port;
+        let Incoming { header, wire, destination_port: port, .. } = datagram;
         let members = self.table.members(header.destination, wire, port);
         // Each host is a member of the group of all nodes (RFC 4291 s2.8), so no socket needs to join it.
         let is_for_all = header.destination == ALL_NODES && members.is_empty();
@@ -270,7 +280,7 @@ impl Sockets {
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             if socket.accepts_group(header, datagram.source_port) {
                 note(&mut self.readable, *id, socket);
-                let delivered = socket.deliver(header, wire, datagram);
+                let delivered = socket.deliver(&mut datagram, false);
                 result = if result.is_ok() { result } else { delivered };
             }
         }
@@ -425,8 +435,10 @@ fn note(readable: &mut VecDeque<UdpId>, id: UdpId, socket: &Socket) {
 
 /// Default limit of the queue of a socket, in octets with [`DATAGRAM_OVERHEAD`] (the default of Linux).
 pub const RECEIVE_LIMIT: usize = 212_992;
-/// Octets that a datagram in a queue counts besides its payload.
+/// Octets that a datagram in a queue counts besides the memory of its payload.
 pub const DATAGRAM_OVERHEAD: usize = 128;
+/// Octets that the memory of a payload in a queue has more than the payload, at most: for headers, and the room in front of them.
+pub const MAX_SPARE: usize = 512;
 /// Largest number of UDP sockets of a host.
 pub const MAX_SOCKETS: usize = 65_536;
 /// Largest number of groups that one socket joins.

@@ -195,7 +195,7 @@ fn datagrams_of_a_connected_socket_survive_the_isp_by_their_session() {
             }
             lab.run_for(Duration::from_millis(50));
             while let Ok(answer) = lab.world.host_mut(0).udp_recv(client) {
-                let number = answer.payload.try_into().expect("four octets");
+                let number = (*answer.payload).try_into().expect("four octets");
                 answers.push((u32::from_be_bytes(number), answer.source));
             }
         }

@@ -166,7 +166,7 @@ impl Lab {
         self.world.settle();
         self.run_for(Duration::from_secs(1));
         let received = self.world.host_mut(1).udp_recv(to).expect("a datagram");
-        assert_eq!((received.payload, received.source), (LARGE.to_vec(), local));
+        assert_eq!((&*received.payload, received.source), (&LARGE[..], local));
         frames
     }
 

@@ -115,7 +115,7 @@ impl Stack {
         match output {
             address::Output::Probe { target, nonce } => {
                 let frame = wire.probe(target, nonce.as_ref());
-                self.frames.push_back((id, frame));
+                self.frames.push(id, frame);
             }
             address::Output::Join(group) => {
                 let result = wire.listener.join(group, now);
@@ -159,7 +159,7 @@ impl Stack {
                 let (source, options) = wire.with_option(wire.link_local());
                 let message = Message { body: Body::RouterSolicitation, options };
                 let frame = wire.discovery(source, ALL_ROUTERS, &message, None);
-                self.frames.push_back((id, frame));
+                self.frames.push(id, frame);
             }
             router::Output::RouterFound(router) => {
                 wire.neighbors.keep_router(router, true, now);
@@ -191,7 +191,7 @@ impl Stack {
             return false;
         };
         let frame = wire.report(&report, destination);
-        self.frames.push_back((wire.id, frame));
+        self.frames.push(wire.id, frame);
         true
     }
 
@@ -203,11 +203,11 @@ impl Stack {
         match output {
             neighbor::Output::Send { mac, packet } => {
                 let frame = framed(wire, mac, packet);
-                self.frames.push_back((wire.id, frame));
+                self.frames.push(wire.id, frame);
             }
             neighbor::Output::Solicit { target, source_hint, to } => {
                 let frame = wire.solicit(target, source_hint, to);
-                self.frames.push_back((wire.id, frame));
+                self.frames.push(wire.id, frame);
             }
             neighbor::Output::Unreachable { neighbor, packets } => {
                 self.unreachable(id, neighbor, &packets, now)

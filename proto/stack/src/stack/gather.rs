@@ -8,7 +8,7 @@ use moorline_types::Instant;
 
 use super::Stack;
 use crate::Drop;
-use crate::tcp::{self, Engine as _, Flags, Segment, Seq};
+use crate::tcp::{self, Engine as _, Flags, LARGEST, Segment, Seq, Spares};
 
 /// Segments that wait for their continuation.
 pub(super) struct Gathered {
@@ -40,12 +40,12 @@ impl Gathered {
                 .all(|field| first[field.clone()] == more[field])
     }
 
-    /// Appends a segment that continues the others. `memory` is large memory that nobody uses.
-    fn push(&mut self, segment: PacketBuf, next: Seq, memory: &mut Option<PacketBuf>) {
+    /// Appends a segment that continues the others.
+    fn push(&mut self, segment: PacketBuf, next: Seq, spares: &mut Spares) {
         self.next = next;
         let Some(last) = self.last.replace(segment) else { return };
         if self.segment.capacity() < MAX_GATHERED {
-            let mut large = memory.take().unwrap_or_else(|| PacketBuf::with_capacity(MAX_GATHERED));
+            let mut large = spares.take_or_new();
             large.reset(0);
             large.extend(&self.segment);
             self.segment = large;
@@ -78,7 +78,7 @@ impl Stack {
         let next = continuation(&segment);
         let waiting = self.gathered.as_mut().filter(|one| one.is_continued_by(header, &segment));
         if let (Some(waiting), Some(next)) = (waiting, next) {
-            waiting.push(segment, next, &mut self.memory);
+            waiting.push(segment, next, self.tcp.spares());
             return Ok(());
         }
         self.release(now);
@@ -110,9 +110,7 @@ impl Stack {
             let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
             self.send_segment((source, destination), reset, path, now)?;
         }
-        if segment.capacity() >= MAX_GATHERED {
-            self.memory = Some(segment);
-        }
+        self.tcp.spares().give(segment);
         result
     }
 }
@@ -122,7 +120,7 @@ const HEADER: usize = 20;
 /// Octets of payload of a jumbo frame at most: larger segments go to the engine one by one.
 const MAX_PART: usize = 9_216;
 /// Octets of the largest segment that is made of others, with its header. An IPv6 header fits in front.
-const MAX_GATHERED: usize = 65_535 - 40;
+const MAX_GATHERED: usize = LARGEST - 40;
 // Fields of the TCP header (RFC 9293 s3.1).
 const PORTS: core::ops::Range<usize> = 0..4;
 const SEQUENCE: core::ops::Range<usize> = 4..8;

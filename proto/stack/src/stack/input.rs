@@ -4,7 +4,7 @@ use moorline_ip::ethernet::{self, Ethernet};
 use moorline_ip::icmp::{Cause, PORT_UNREACHABLE};
 use moorline_ip::ip4::Ip4;
 use moorline_ip::ip6::{ICMPV6, TCP, UDP};
-use moorline_ip::udp::Datagram;
+use moorline_ip::udp::{self, Datagram};
 use moorline_ip::{Malformed, PacketBuf};
 use moorline_types::Instant;
 
@@ -12,8 +12,8 @@ use super::wire::Wire;
 use super::{Stack, WireId};
 use crate::chain::{self, Position, Step, Verdict};
 use crate::ip4::is_ip4;
-use crate::tcp;
-use crate::{Drop, reassembly};
+use crate::udp::Incoming;
+use crate::{Drop, reassembly, tcp};
 
 /// How a packet has come in.
 pub type Arrival = reassembly::Arrival<WireId>;
@@ -41,8 +41,8 @@ impl Stack {
         let is_link_multicast = link.destination.is_group();
         let arrival = Arrival { wire: id, is_link_multicast };
         match link.ether_type {
-            ethernet::IPV6 => self.take_packet(arrival, frame, now),
-            ethernet::IPV4 if has_ip4 => self.take_ip4(arrival, frame, now),
+            ethernet::IPV6 => self.take_packet(arrival, &mut frame, now),
+            ethernet::IPV4 if has_ip4 => self.take_ip4(arrival, &mut frame, now),
             ethernet::ARP if has_ip4 => self.arp_in(id, &frame, now),
             _ => Err(Drop::UnknownProtocol),
         }
@@ -53,15 +53,15 @@ impl Stack {
     fn take_packet(
         &mut self,
         arrival: Arrival,
-        mut packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
-        let header = Header::parse(&packet)?;
+        let header = Header::parse(packet)?;
         packet.truncate(header.packet_len());
         self.check_addresses(arrival, &header)?;
         self.counters.packets_in += 1;
         if self.config.intercepts && !header.destination.is_multicast() {
-            self.inbound.push_back((arrival, packet));
+            self.inbound.push_back((arrival, core::mem::take(packet)));
             return Ok(());
         }
         self.deliver_with(arrival, &header, packet, now)
@@ -94,18 +94,18 @@ impl Stack {
         if is_ours { Ok(()) } else { Err(Drop::NotOurs) }
     }
 
-    /// Hands a packet to its upper layer.
+    /// Hands a packet to its upper layer, which may take its memory.
     pub(super) fn deliver(
         &mut self,
         arrival: Arrival,
-        packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
-        if is_ip4(&packet) {
-            let ip = Ip4::parse(&packet)?;
+        if is_ip4(packet) {
+            let ip = Ip4::parse(packet)?;
             return self.deliver_ip4(arrival, &ip, packet, now);
         }
-        let header = Header::parse(&packet)?;
+        let header = Header::parse(packet)?;
         self.deliver_with(arrival, &header, packet, now)
     }
 
@@ -113,7 +113,7 @@ impl Stack {
         &mut self,
         arrival: Arrival,
         header: &Header,
-        packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
         let position = Position::start(header);
@@ -130,14 +130,14 @@ impl Stack {
         arrival: Arrival,
         header: &Header,
         position: Position,
-        packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
-        match chain::walk(&packet, header, position) {
+        match chain::walk(packet, header, position) {
             Ok(Step::Upper(position)) => self.upper(arrival, header, position, packet, now),
-            Ok(Step::Fragment(position)) => self.fragment(arrival, header, position, &packet, now),
+            Ok(Step::Fragment(position)) => self.fragment(arrival, header, position, packet, now),
             Ok(Step::NoNextHeader) => Ok(()),
-            Err(verdict) => Err(self.judge(verdict, arrival, &packet, now)),
+            Err(verdict) => Err(self.judge(verdict, arrival, packet, now)),
         }
     }
 
@@ -162,7 +162,7 @@ impl Stack {
         arrival: Arrival,
         header: &Header,
         position: Position,
-        packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
         // RFC 4291 s2.5.2: only messages of a node without an address come from the unspecified address.
@@ -172,10 +172,10 @@ impl Stack {
             return Err(Drop::BadSource);
         }
         match position.protocol {
-            UDP => self.udp_in(arrival, header, position, &packet, now),
+            UDP => self.udp_in(arrival, header, position, packet, now),
             TCP => self.tcp_in(header, position, packet, now),
-            ICMPV6 => self.icmp_in(arrival, header, position, &packet, now),
-            _ => Err(self.judge(position.unrecognized(), arrival, &packet, now)),
+            ICMPV6 => self.icmp_in(arrival, header, position, packet, now),
+            _ => Err(self.judge(position.unrecognized(), arrival, packet, now)),
         }
     }
 
@@ -188,7 +188,9 @@ impl Stack {
         now: Instant,
     ) -> Result<(), Drop> {
         match self.reassembly.handle_fragment(packet, header, position, arrival, now) {
-            Ok(Some(whole)) => self.walk(arrival, &whole.header, whole.position, whole.packet, now),
+            Ok(Some(mut whole)) => {
+                self.walk(arrival, &whole.header, whole.position, &mut whole.packet, now)
+            }
             Ok(None) => Ok(()),
             Err(verdict) => Err(self.judge(verdict, arrival, packet, now)),
         }
@@ -201,12 +203,20 @@ impl Stack {
         arrival: Arrival,
         header: &Header,
         position: Position,
-        packet: &[u8],
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
         let octets = packet.get(position.at..).unwrap_or_default();
         let datagram = Datagram::parse(header.source, header.destination, octets)?;
-        let result = self.udp.handle_datagram(header, arrival.wire.0, datagram);
+        let start = position.at + udp::LEN;
+        let result = self.udp.handle_datagram(Incoming {
+            header,
+            wire: arrival.wire.0,
+            source_port: datagram.source_port,
+            destination_port: datagram.destination_port,
+            payload: start..start + datagram.payload.len(),
+            packet,
+        });
         // RFC 4443 s3.1: no error about a datagram to a group.
         if result == Err(Drop::NoSocket) && is_unicast(header.destination) {
             self.report(Cause::Unreachable(PORT_UNREACHABLE), arrival, packet, now);
@@ -218,7 +228,7 @@ impl Stack {
         &mut self,
         header: &Header,
         position: Position,
-        mut packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
         packet.strip(position.at);
@@ -226,10 +236,10 @@ impl Stack {
         if !is_unicast(header.destination) {
             return Err(Drop::NotOurs);
         }
-        if !tcp::is_checksum_right(header, &packet) {
+        if !tcp::is_checksum_right(header, packet) {
             return Err(Drop::BadChecksum);
         }
-        self.gather(header, packet, now)
+        self.gather(header, core::mem::take(packet), now)
     }
 }
 

@@ -28,7 +28,7 @@ impl Stack {
         };
         if let Some(reply) = ip4.handle_arp(&message, now)? {
             let frame = wire.arp(message.sender_mac, &reply);
-            self.frames.push_back((id, frame));
+            self.frames.push(id, frame);
         }
         Ok(())
     }
@@ -42,12 +42,12 @@ impl Stack {
         match output {
             neighbor::Output::Send { mac, packet } => {
                 let frame = framed(wire, mac, packet);
-                self.frames.push_back((id, frame));
+                self.frames.push(id, frame);
             }
             neighbor::Output::Solicit { target, to, .. } => {
                 let (to, request) = ip4.request(target, to);
                 let frame = wire.arp(to, &request);
-                self.frames.push_back((id, frame));
+                self.frames.push(id, frame);
             }
             neighbor::Output::Unreachable { packets, .. } => {
                 for packet in &packets {

@@ -4,9 +4,11 @@ use core::net::Ipv6Addr;
 use moorline_ip::Header;
 use moorline_ip::ethernet::{self, Ethernet};
 use moorline_ip::ip4::{self, Ip4};
+use moorline_ip::ip6::MIN_MTU;
 use moorline_ip::{Mac, PacketBuf};
 use moorline_types::Instant;
 
+use super::frames::Cut;
 use super::input::Arrival;
 use super::wire::Wire;
 use super::{Stack, WireId};
@@ -14,6 +16,7 @@ use crate::address::{Origin, State};
 use crate::ip4::is_ip4;
 use crate::route::{Candidate, NextHop, Reach, RouterChoice};
 use crate::select::{self, SourceCandidate};
+use crate::tcp::Segments;
 use crate::{Drop, fragment, neighbor};
 
 /// A packet that an upper layer wants to send.
@@ -93,8 +96,8 @@ impl Stack {
         let mut packet = PacketBuf::with_capacity(TYPICAL_LEN);
         packet.append_with(|out| write(source, out));
         let packet = with_header(self.header(source, outgoing)?, packet)?;
-        let path = self.path(destination, source, outgoing.wire, now).ok_or(Drop::NoRoute)?;
-        self.send_packet(packet, path, now)
+        let path = self.path_for(packet.len(), destination, source, outgoing.wire, now);
+        self.send_packet(packet, path.ok_or(Drop::NoRoute)?, now)
     }
 
     /// The header of a packet, without the length of its payload.
@@ -152,7 +155,7 @@ impl Stack {
         if destination.to_ipv4_mapped().is_some() {
             return Err(Drop::NoRoute);
         }
-        let path = self.bare_path(destination, source, None, now).ok_or(Drop::NoRoute)?;
+        let path = self.bare_path(NO_MTU, destination, source, None, now).ok_or(Drop::NoRoute)?;
         self.transmit(packet, path.way, now)
     }
 
@@ -174,10 +177,33 @@ impl Stack {
         // Most neighbors are reachable, and nothing waits in front of the packet.
         if let Some(mac) = wire.neighbors.station(way.next_hop, now) {
             let frame = framed(wire, mac, packet);
-            self.frames.push_back((way.wire, frame));
+            self.frames.push(way.wire, frame);
             return Ok(());
         }
         wire.send(way.next_hop, packet, now)
+    }
+
+    /// Sends the segments of a super-segment to a reachable neighbor over IPv6: each is made when the caller takes its frame. Returns the segments
+    /// if they have another way.
+    pub(super) fn transmit_cut(
+        &mut self,
+        segments: Segments,
+        header: AnyHeader,
+        path: Path,
+        now: Instant,
+    ) -> Option<Segments> {
+        let (AnyHeader::Ip6(header), Some(way), false) = (header, path.way, self.config.intercepts)
+        else {
+            return Some(segments);
+        };
+        let wire = self.wires.iter_mut().find(|wire| wire.id == way.wire);
+        let station =
+            wire.and_then(|wire| Some((wire.mac, wire.neighbors.station(way.next_hop, now)?)));
+        let Some((source, destination)) = station else { return Some(segments) };
+        self.counters.packets_out += segments.len() as u64;
+        let link = Ethernet { destination, source, ether_type: ethernet::IPV6 };
+        self.frames.push_cut(way.wire, Cut::new(segments, &header, link));
+        None
     }
 
     /// The source address for a destination (RFC 6724 s5), if the host has one. `wire` is the one that a socket has said.
@@ -300,16 +326,30 @@ impl Stack {
         wire: Option<u32>,
         now: Instant,
     ) -> Option<Path> {
+        self.path_for(usize::MAX, destination, source, wire, now)
+    }
+
+    /// As [`Self::path`], for a packet of `len` octets. If each path takes such a packet, the MTU is the one of the link.
+    pub(super) fn path_for(
+        &mut self,
+        len: usize,
+        destination: Ipv6Addr,
+        source: Ipv6Addr,
+        wire: Option<u32>,
+        now: Instant,
+    ) -> Option<Path> {
         let Some(carried) = self.carried.get(&(source, destination)).copied() else {
-            return self.bare_path(destination, source, wire, now);
+            return self.bare_path(len, destination, source, wire, now);
         };
-        let path = self.bare_path(carried.destination, carried.source, None, now)?;
+        let len = len.saturating_add(carried.overhead.into());
+        let path = self.bare_path(len, carried.destination, carried.source, None, now)?;
         Some(Path { mtu: path.mtu.saturating_sub(carried.overhead.into()), ..path })
     }
 
-    /// The path of packets that leave with these addresses.
+    /// The path of a packet of `len` octets that leaves with these addresses.
     fn bare_path(
         &mut self,
+        len: usize,
         destination: Ipv6Addr,
         source: Ipv6Addr,
         wire: Option<u32>,
@@ -320,6 +360,10 @@ impl Stack {
         }
         let way = self.way(destination, source, wire, now)?;
         let link_mtu = self.wire(way.wire)?.mtu_to(way.next_hop);
+        // RFC 8200 s5: each link has an MTU of 1280 octets or more. So a packet that is no larger waits for no look-up among the paths.
+        if len <= MIN_MTU.into() && destination.to_ipv4_mapped().is_none() {
+            return Some(Path { way: Some(way), mtu: link_mtu });
+        }
         let mtu = self.destinations.pmtu(way.wire.0, destination, link_mtu, now);
         Some(Path { way: Some(way), mtu })
     }
@@ -348,10 +392,10 @@ impl Stack {
     /// Delivers the packets of the host to itself.
     pub(super) fn deliver_local(&mut self, now: Instant) {
         for _ in 0..self.local.len() {
-            let Some(packet) = self.local.pop_front() else { return };
+            let Some(mut packet) = self.local.pop_front() else { return };
             let wire = self.wires.first().map_or(WireId(0), |wire| wire.id);
             let arrival = Arrival { wire, is_link_multicast: false };
-            let result = self.deliver(arrival, packet, now);
+            let result = self.deliver(arrival, &mut packet, now);
             self.count(result);
         }
     }
@@ -428,6 +472,8 @@ pub(super) fn framed(wire: &Wire, destination: Mac, mut packet: PacketBuf) -> Pa
 }
 
 const TYPICAL_LEN: usize = 1500;
+/// Length for callers that need only the way.
+pub(super) const NO_MTU: usize = 0;
 /// MTU of packets of the host to itself: the largest packet without a jumbo payload.
 const LOCAL_MTU: u32 = 40 + 65_535;
 /// Largest number of packets of the host to itself that wait.

@@ -8,7 +8,7 @@ use moorline_ip::icmp::{ADDRESS_UNREACHABLE, Cause, REASSEMBLY};
 use moorline_ip::ip6::{TCP, UDP};
 use moorline_types::Instant;
 
-use super::output::{AnyHeader, Outgoing, Path, with_header};
+use super::output::{AnyHeader, NO_MTU, Outgoing, Path, with_header};
 use super::{Event, Stack};
 use crate::error::Quote;
 use crate::ip4::is_ip4;
@@ -311,19 +311,23 @@ impl Stack {
         let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
         let header = self.header_of(source, destination, &segment.segment)?;
         let mss = mss_to(destination, mss_of(path.mtu));
-        if self.is_cut_by_wire(path)
-            && let Some(size) = segment.segment_size(mss)
-        {
+        let size = segment.segment_size(mss);
+        if size.is_some() && self.is_cut_by_wire(path) {
             let mut whole = segment.segment;
-            whole.set_segment_size(Some(size));
+            whole.set_segment_size(size);
             return self.emit(with_header(header, whole)?, path, now);
         }
         let mut segments = segment.into_segments(mss);
+        if size.is_some() {
+            let others = self.transmit_cut(segments, header, path, now);
+            let Some(others) = others else { return Ok(()) };
+            segments = others;
+        }
         for segment in segments.by_ref() {
             self.emit(with_header(header, segment)?, path, now)?;
         }
         if let Some(spent) = segments.into_spent() {
-            self.tcp.recycle(spent);
+            self.tcp.spares().give(spent);
         }
         Ok(())
     }
@@ -357,7 +361,7 @@ impl Stack {
     /// TCP knows that packets reach the peer, so they reach the neighbor on the way (RFC 4861 s7.3.1).
     //= rfc4861#7.3.1-1
     fn confirm(&mut self, flow: Flow, now: Instant) {
-        let path = self.path(flow.peer.0, flow.local.0, None, now);
+        let path = self.path_for(NO_MTU, flow.peer.0, flow.local.0, None, now);
         let Some(way) = path.and_then(|path| path.way) else { return };
         if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == way.wire) {
             wire.confirm(way.next_hop, now);

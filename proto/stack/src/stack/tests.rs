@@ -176,7 +176,7 @@ fn a_datagram_to_a_closed_port_draws_an_error_and_one_to_a_socket_is_received() 
     assert!(link.events().contains(&Event::Udp(socket)));
     let received = link.stack.udp_recv(socket).expect("datagram");
     assert_eq!((received.source, received.source_port), (ROUTER, 1000));
-    assert_eq!(received.payload, b"hello");
+    assert_eq!(*received.payload, *b"hello");
     link.frames.clear();
     let to = Some((received.source, received.source_port));
     link.stack
@@ -194,7 +194,7 @@ fn a_datagram_to_all_nodes_is_for_the_sockets_of_all_addresses() {
     let mut link = configured();
     let socket = link.stack.udp_bind(None, Some(5353)).expect("socket");
     link.datagram(ROUTER, address("ff02::1"), (5353, 5353), b"all");
-    assert_eq!(link.stack.udp_recv(socket).expect("datagram").payload, b"all");
+    assert_eq!(*link.stack.udp_recv(socket).expect("datagram").payload, *b"all");
 }
 
 //= rfc8201#4-2 (test)

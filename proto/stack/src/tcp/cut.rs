@@ -42,27 +42,44 @@ impl Iterator for Segments {
     type Item = PacketBuf;
 
     fn next(&mut self) -> Option<PacketBuf> {
-        let whole = self.rest.take()?;
-        let is_first = self.at == self.header_len;
-        if is_first && whole.len() - self.at <= self.step {
-            return Some(self.finish(whole));
-        }
-        let end = whole.len().min(self.at + self.step);
-        let mut segment = PacketBuf::with_capacity(self.header_len + end - self.at);
-        segment.extend(&whole[..self.header_len]);
-        segment.extend(&whole[self.at..end]);
-        self.number(&mut segment, is_first, end == whole.len());
-        self.at = end;
-        if end < whole.len() {
-            self.rest = Some(whole);
-        } else {
-            self.spent = Some(whole);
-        }
-        Some(self.finish(segment))
+        self.next_behind(&[])
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = |whole: &PacketBuf| (whole.len() - self.at).div_ceil(self.step).max(1);
+        let len = self.rest.as_ref().map_or(0, left);
+        (len, Some(len))
     }
 }
 
+impl ExactSizeIterator for Segments {}
+
 impl Segments {
+    /// The next segment, behind these octets.
+    pub fn next_behind(&mut self, headers: &[u8]) -> Option<PacketBuf> {
+        let whole = self.rest.as_ref()?;
+        let end = whole.len().min(self.at + self.step);
+        let [is_first, is_last] = [self.at == self.header_len, end == whole.len()];
+        if is_first && is_last {
+            let mut whole = self.rest.take()?;
+            fill_checksum(&mut whole, self.source, self.destination);
+            whole.prepend(headers);
+            return Some(whole);
+        }
+        let mut packet = PacketBuf::with_capacity(headers.len() + self.header_len + end - self.at);
+        packet.extend(headers);
+        packet.extend(&whole[..self.header_len]);
+        packet.extend(&whole[self.at..end]);
+        let segment = &mut packet[headers.len()..];
+        self.number(segment, is_first, is_last);
+        fill_checksum(segment, self.source, self.destination);
+        self.at = end;
+        if is_last {
+            self.spent = self.rest.take();
+        }
+        Some(packet)
+    }
+
     /// The memory of the super-segment, if it has been cut to its end. Another super-segment can use it.
     #[must_use]
     pub fn into_spent(self) -> Option<PacketBuf> {
@@ -84,7 +101,7 @@ impl Segments {
         }
     }
 
-    fn number(&self, segment: &mut PacketBuf, is_first: bool, is_last: bool) {
+    fn number(&self, segment: &mut [u8], is_first: bool, is_last: bool) {
         let offset = u32::try_from(self.at - self.header_len).unwrap_or(u32::MAX);
         let sequence = (self.sequence + offset).0.to_be_bytes();
         segment[SEQUENCE_AT..SEQUENCE_AT + 4].copy_from_slice(&sequence);
@@ -96,11 +113,6 @@ impl Segments {
             flags = flags.without(Flags::CWR);
         }
         segment[FLAGS_AT] = flags.0;
-    }
-
-    fn finish(&self, mut segment: PacketBuf) -> PacketBuf {
-        fill_checksum(&mut segment, self.source, self.destination);
-        segment
     }
 }
 

@@ -35,7 +35,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore as _;
 use smoltcp::iface::Interface;
 
-use super::{Engine as _, Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId, mss_to};
+use super::{Engine as _, Flags, Flow, ListenerId, Outgoing, Segment, Seq, Spares, TcpId, mss_to};
 use crate::socket::{Error, Owner};
 use crate::{Drop, Drops};
 use connection::{Connection, Ending};
@@ -86,8 +86,7 @@ pub struct SmolEngine {
     noticed: VecDeque<Noticed>,
     timers: BTreeSet<(Instant, TcpId)>,
     drops: Drops,
-    /// Memory for the next super-segment.
-    spare: Option<PacketBuf>,
+    spares: Spares,
     next: u64,
 }
 
@@ -119,7 +118,7 @@ impl SmolEngine {
             noticed: VecDeque::new(),
             timers: BTreeSet::new(),
             drops: Drops::default(),
-            spare: None,
+            spares: Spares::default(),
             next: 0,
         }
     }
@@ -136,11 +135,9 @@ impl SmolEngine {
         self.connections.len()
     }
 
-    /// Takes the memory of a super-segment that has been cut. The engine keeps one of them, at most 64 kB.
-    pub fn recycle(&mut self, spent: PacketBuf) {
-        if spent.capacity() > device::LARGE {
-            self.spare = Some(spent);
-        }
+    /// Memory for large segments. The engine takes some for each, and the caller gives it back.
+    pub const fn spares(&mut self) -> &mut Spares {
+        &mut self.spares
     }
 
     /// Whether a connection has this address at this host.
@@ -391,7 +388,7 @@ impl SmolEngine {
         let connection = self.connections.get_mut(&id)?;
         connection.is_ready = false;
         let mss = mss_to(connection.flow.peer.0, self.mss);
-        let outgoing = connection.poll(&mut self.interface, &mut self.spare, mss, now);
+        let outgoing = connection.poll(&mut self.interface, &mut self.spares, mss, now);
         connection.observe(Ending::Other, now);
         match outgoing {
             Some(_) => self.wake(id),

@@ -1,10 +1,11 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use core::net::Ipv6Addr;
+use core::ops::Range;
 
 use moorline_ip::{Header, ip4, udp};
 
 use super::table::{Bound, Connected};
-use super::{DATAGRAM_OVERHEAD, Options, Outgoing, Received};
+use super::{DATAGRAM_OVERHEAD, Incoming, Options, Outgoing, Received};
 use crate::Drop;
 use crate::socket::Error;
 
@@ -44,40 +45,51 @@ impl Socket {
         is_from_peer && self.bound.local.is_none_or(|local| local == header.destination)
     }
 
+    /// Queues a datagram: the packet itself, or a copy of the payload.
     pub(super) fn deliver(
         &mut self,
-        header: &Header,
-        wire: u32,
-        datagram: udp::Datagram<'_>,
+        datagram: &mut Incoming<'_>,
+        is_taken: bool,
     ) -> Result<(), Drop> {
-        let octets = datagram.payload.len() + DATAGRAM_OVERHEAD;
+        let Range { start, end } = datagram.payload;
+        let memory = if is_taken { datagram.packet.memory() } else { end - start };
+        let octets = memory + DATAGRAM_OVERHEAD;
         if self.queued + octets > self.limit {
             return Err(Drop::SocketFull);
         }
         self.queued += octets;
+        let payload = if is_taken {
+            core::mem::take(datagram.packet)
+        } else {
+            datagram.packet.get(start..end).unwrap_or_default().to_vec().into()
+        };
+        let header = datagram.header;
         self.queue.push_back(Received {
-            payload: datagram.payload.to_vec(),
+            payload,
             source: header.source,
             source_port: datagram.source_port,
             destination: header.destination,
-            wire,
+            wire: datagram.wire,
             hop_limit: header.hop_limit,
             traffic_class: header.traffic_class,
         });
+        if is_taken && let Some(received) = self.queue.back_mut() {
+            received.payload.truncate(end);
+            received.payload.strip(start);
+        }
         Ok(())
     }
 
     pub(super) fn recv(&mut self) -> Result<Received, Error> {
         let received = self.queue.pop_front().ok_or(Error::WouldBlock)?;
-        self.queued -= received.payload.len() + DATAGRAM_OVERHEAD;
+        self.queued -= octets_of(&received);
         Ok(received)
     }
 
     /// Drops datagrams from others than the new peer: the program must not take them for datagrams of the peer.
     pub(super) fn keep_only(&mut self, peer: (Ipv6Addr, u16)) {
         self.queue.retain(|received| (received.source, received.source_port) == peer);
-        let octets = |received: &Received| received.payload.len() + DATAGRAM_OVERHEAD;
-        self.queued = self.queue.iter().map(octets).sum();
+        self.queued = self.queue.iter().map(octets_of).sum();
     }
 
     pub(super) fn prepare<'a>(
@@ -118,4 +130,9 @@ impl Socket {
     pub(super) fn is_readable(&self) -> bool {
         self.error.is_some() || !self.queue.is_empty()
     }
+}
+
+/// Octets that a datagram counts in a queue.
+const fn octets_of(received: &Received) -> usize {
+    received.payload.memory() + DATAGRAM_OVERHEAD
 }

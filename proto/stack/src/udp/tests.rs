@@ -18,9 +18,14 @@ fn deliver_from(
     payload: &[u8],
 ) -> Result<(), Drop> {
     let header = Header { traffic_class: 0xb8, ..Header::new(source.0, destination.0, 17, 61, 0) };
-    let datagram =
-        udp::Datagram { source_port: source.1, destination_port: destination.1, payload };
-    sockets.handle_datagram(&header, 3, datagram)
+    sockets.handle_datagram(Incoming {
+        header: &header,
+        wire: 3,
+        source_port: source.1,
+        destination_port: destination.1,
+        payload: 0..payload.len(),
+        packet: &mut payload.to_vec().into(),
+    })
 }
 
 fn deliver(sockets: &mut Sockets, destination: (Ipv6Addr, u16)) -> Result<(), Drop> {
@@ -37,7 +42,7 @@ fn a_program_sees_the_datagram_and_what_its_packet_said() {
     deliver(&mut sockets, (A, 53)).unwrap();
     assert_eq!(sockets.is_readable(id), Ok(true));
     let wanted = Received {
-        payload: b"hello".to_vec(),
+        payload: b"hello".to_vec().into(),
         source: B,
         source_port: 9,
         destination: A,
@@ -67,9 +72,9 @@ fn the_most_specific_socket_gets_the_datagram() {
     let mut read = |id| (sockets.recv(id).unwrap(), sockets.recv(id).is_err());
     assert_eq!(read(bound).0.destination, A);
     assert_eq!(read(wildcard).0.destination, A2);
-    assert_eq!(read(connected).0.payload, b"peer");
+    assert_eq!(*read(connected).0.payload, *b"peer");
     let (last, is_alone) = read(shared);
-    assert!(last.payload == b"other" && is_alone);
+    assert!(*last.payload == *b"other" && is_alone);
 }
 
 #[test]
@@ -80,7 +85,7 @@ fn a_connected_socket_receives_from_its_peer_only() {
     deliver_from(&mut sockets, (A2, 9), (A, port), b"stranger").unwrap();
     deliver_from(&mut sockets, (B, 9), (A, port), b"peer").unwrap();
     sockets.connect(id, A, (B, 9)).unwrap();
-    assert_eq!(sockets.recv(id).unwrap().payload, b"peer", "the stranger's datagram is gone");
+    assert_eq!(*sockets.recv(id).unwrap().payload, *b"peer", "the stranger's datagram is gone");
     assert_eq!(sockets.recv(id), Err(Error::WouldBlock));
     assert_eq!(deliver_from(&mut sockets, (A2, 9), (A, port), b"x"), Err(Drop::NoSocket));
     assert_eq!(deliver_from(&mut sockets, (B, 8), (A, port), b"x"), Err(Drop::NoSocket));
@@ -192,6 +197,50 @@ fn a_full_queue_refuses_datagrams_until_the_program_reads() {
     assert_eq!(deliver(&mut sockets, (A, 1)), Ok(()));
     assert_eq!(deliver(&mut sockets, (A, 1)), Err(Drop::SocketFull));
     sockets.recv(quiet).unwrap();
+}
+
+/// Gives a datagram of five octets in memory for `capacity` octets, and returns where its payload is.
+fn deliver_in(sockets: &mut Sockets, capacity: usize) -> (Result<(), Drop>, *const u8) {
+    let mut packet = PacketBuf::with_capacity(capacity);
+    packet.extend(b"headers hello and padding");
+    let at = packet[8..].as_ptr();
+    let datagram = Incoming {
+        header: &Header::new(B, A, 17, 61, 0),
+        wire: 3,
+        source_port: 9,
+        destination_port: 1,
+        payload: 8..13,
+        packet: &mut packet,
+    };
+    (sockets.handle_datagram(datagram), at)
+}
+
+#[test]
+fn a_payload_stays_in_its_memory_unless_that_is_much_larger() {
+    let mut sockets = sockets();
+    let id = sockets.bind(None, Some(1)).unwrap();
+    for (capacity, stays) in [(100, true), (5 + MAX_SPARE, false), (65_535, false)] {
+        let (result, at) = deliver_in(&mut sockets, capacity);
+        let payload = sockets.recv(id).unwrap().payload;
+        assert_eq!((result, &*payload, payload.as_ptr() == at), (Ok(()), &b"hello"[..], stays));
+        assert!(payload.memory() <= 5 + MAX_SPARE);
+    }
+}
+
+#[test]
+fn the_memory_of_a_datagram_counts_until_the_program_has_it() {
+    let mut sockets = sockets();
+    let most = 2 * (96 + 100 + DATAGRAM_OVERHEAD);
+    sockets.set_receive_limit(most);
+    let id = sockets.bind(None, Some(1)).unwrap();
+    let deliver = |sockets: &mut Sockets| deliver_in(sockets, 100).0;
+    for _ in 0..3 {
+        assert_eq!(
+            [(); 3].map(|()| deliver(&mut sockets)),
+            [Ok(()), Ok(()), Err(Drop::SocketFull)]
+        );
+        assert!([(); 2].iter().all(|()| sockets.recv(id).is_ok()));
+    }
 }
 
 #[test]

@@ -202,7 +202,7 @@ impl Sockets {
                         "port": port,
                         "from": received.source,
                         "from_port": received.source_port,
-                        "data": hex::encode(&received.payload),
+                        "data": hex::encode(&*received.payload),
                         "hop_limit": received.hop_limit,
                         "traffic_class": received.traffic_class,
                     }));

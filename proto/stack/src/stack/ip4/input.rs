@@ -14,10 +14,10 @@ impl Stack {
     pub(in crate::stack) fn take_ip4(
         &mut self,
         arrival: Arrival,
-        mut packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
-        let ip = Ip4::parse(&packet)?;
+        let ip = Ip4::parse(packet)?;
         packet.truncate(ip.total_len.into());
         self.check_ip4(arrival, &ip)?;
         self.counters.packets_in += 1;
@@ -45,15 +45,15 @@ impl Stack {
         &mut self,
         arrival: Arrival,
         ip: &Ip4,
-        packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
-        let result = check_options(ip, &packet).and_then(|()| check_protocol(ip));
+        let result = check_options(ip, packet).and_then(|()| check_protocol(ip));
         if let Err(verdict) = result {
-            return Err(self.judge(verdict, arrival, &packet, now));
+            return Err(self.judge(verdict, arrival, packet, now));
         }
         if ip.is_fragment() {
-            return self.fragment_ip4(arrival, ip, &packet, now);
+            return self.fragment_ip4(arrival, ip, packet, now);
         }
         self.upper_ip4(arrival, &mapped(ip), Position::from(ip), packet, now)
     }
@@ -69,8 +69,8 @@ impl Stack {
         let position = Position::start(&header);
         let gathered = self.reassembly.handle_fragment(&packet, &header, position, arrival, now);
         match gathered.map_err(Verdict::reason)? {
-            Some(whole) => {
-                self.upper_ip4(arrival, &whole.header, whole.position, whole.packet, now)
+            Some(mut whole) => {
+                self.upper_ip4(arrival, &whole.header, whole.position, &mut whole.packet, now)
             }
             None => Ok(()),
         }
@@ -82,11 +82,11 @@ impl Stack {
         arrival: Arrival,
         header: &Header,
         position: Position,
-        packet: PacketBuf,
+        packet: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
         match position.protocol {
-            UDP => self.udp_in(arrival, header, position, &packet, now),
+            UDP => self.udp_in(arrival, header, position, packet, now),
             // RFC 1122 s4.2.3.10: a segment to a broadcast address is discarded silently.
             _ if !self.is_own(header.destination) => Err(Drop::NotOurs),
             TCP => self.tcp_in(header, position, packet, now),

@@ -14,7 +14,7 @@ use smoltcp::time;
 use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
 use super::super::segment::{ACKNOWLEDGMENT_AT, SEQUENCE_AT};
-use super::super::{Flags, Flow, Outgoing, Segment, Seq, State, SynOptions, clamp_mss};
+use super::super::{Flags, Flow, Outgoing, Segment, Seq, Spares, State, SynOptions, clamp_mss};
 use super::Config;
 use super::device::Port;
 use super::half_open::{HalfOpen, peer_mss, window_shift};
@@ -159,7 +159,7 @@ impl Connection {
         connection.received = half.received;
         connection.take_scale(half.options, config);
         connection.ingest(interface, &mut half.syn(flow, mss), half.sent);
-        let syn_ack = connection.poll(interface, &mut None, mss, half.sent)?.segment;
+        let syn_ack = connection.poll(interface, &mut Spares::default(), mss, half.sent)?.segment;
         connection.seen = State::SynReceived;
         (connection.state() == State::SynReceived).then_some((connection, syn_ack))
     }
@@ -311,7 +311,7 @@ impl Connection {
     pub(super) fn poll(
         &mut self,
         interface: &mut Interface,
-        spare: &mut Option<PacketBuf>,
+        spares: &mut Spares,
         mss: u16,
         now: Instant,
     ) -> Option<Outgoing> {
@@ -322,9 +322,8 @@ impl Connection {
         if let Some(first) = self.repeat_move(now) {
             return Some(first);
         }
-        let mut port = Port { spare: spare.take(), ..Port::default() };
+        let mut port = Port { spares: Some(spares), ..Port::default() };
         interface.poll_egress(to_smoltcp(now), &mut port, &mut self.sockets);
-        *spare = port.spare;
         let mut outgoing = self.outgoing(port.outgoing?, now)?;
         clamp_mss(&mut outgoing.segment, mss);
         Some(outgoing)

@@ -6,13 +6,16 @@ use smoltcp::phy::{Checksum, Device, DeviceCapabilities, Medium, RxToken, TxToke
 use smoltcp::time::Instant;
 use smoltcp::wire::HardwareAddress;
 
+use super::super::Spares;
+use super::super::spares::LARGEST;
+
 /// The device of one call of the interface: one packet in at most, and one packet out at most.
 #[derive(Default)]
 pub(super) struct Port<'a> {
     pub(super) incoming: Option<&'a [u8]>,
     pub(super) outgoing: Option<PacketBuf>,
     /// Memory for a large packet that goes out.
-    pub(super) spare: Option<PacketBuf>,
+    pub(super) spares: Option<&'a mut Spares>,
 }
 
 /// An interface for packets of all addresses. The first random number that a socket draws from it depends on `seed` alone.
@@ -36,20 +39,20 @@ impl Device for Port<'_> {
 
     fn receive(&mut self, _: Instant) -> Option<(In<'_>, Out<'_>)> {
         let incoming = In(self.incoming.take()?);
-        Some((incoming, Out(&mut self.outgoing, &mut self.spare)))
+        Some((incoming, Out(&mut self.outgoing, self.spares.as_deref_mut())))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Out<'_>> {
-        self.outgoing.is_none().then_some(Out(&mut self.outgoing, &mut self.spare))
+        self.outgoing.is_none().then_some(Out(&mut self.outgoing, self.spares.as_deref_mut()))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
         // smoltcp 0.14 drops IPv6 packets above the MTU, super-segments too. So the MTU is that of super-segments.
-        capabilities.max_transmission_unit = MTU;
+        capabilities.max_transmission_unit = LARGEST;
         capabilities.checksum.tcp = Checksum::None;
-        capabilities.segmentation.tcpv6 = NonZeroUsize::new(MTU);
+        capabilities.segmentation.tcpv6 = NonZeroUsize::new(LARGEST);
         capabilities
     }
 }
@@ -62,13 +65,13 @@ impl RxToken for In<'_> {
     }
 }
 
-pub(super) struct Out<'a>(&'a mut Option<PacketBuf>, &'a mut Option<PacketBuf>);
+pub(super) struct Out<'a>(&'a mut Option<PacketBuf>, Option<&'a mut Spares>);
 
 impl TxToken for Out<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        // To fill 64 kB with zeros takes as long as to copy them. smoltcp writes each octet behind the headers.
-        let spare = if len > LARGE { self.1.take() } else { None };
-        let mut packet = spare.unwrap_or_else(|| PacketBuf::with_capacity(len));
+        // smoltcp writes each octet behind the headers.
+        let spares = self.1.filter(|_| len > LARGE);
+        let mut packet = spares.map_or_else(|| PacketBuf::with_capacity(len), Spares::take_or_new);
         packet.reset(len);
         packet.iter_mut().take(HEADERS).for_each(|octet| *octet = 0);
         let result = f(&mut packet);
@@ -77,9 +80,7 @@ impl TxToken for Out<'_> {
     }
 }
 
-/// Packets with more octets are cut, as a rule: their memory comes back.
-pub(super) const LARGE: usize = 4_096;
+/// Packets with more octets are cut or recycled, as a rule: their memory comes back.
+const LARGE: usize = 4_096;
 /// Octets of the headers of IPv6 and TCP at most.
 const HEADERS: usize = 40 + 60;
-/// Largest packet, with the IPv6 header.
-const MTU: usize = 65_535;

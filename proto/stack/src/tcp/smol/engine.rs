@@ -196,8 +196,8 @@ impl Engine for SmolEngine {
         };
         let connection = self.connections.get_mut(&id).ok_or(Error::NotConnected)?;
         let mss = mss_to(flow.peer.0, self.mss);
-        let Self { interface, spare, .. } = self;
-        if let Some(first) = connection.handle_move(interface, spare, mss, now) {
+        let Self { interface, spares, .. } = self;
+        if let Some(first) = connection.handle_move(interface, spares, mss, now) {
             self.reply(first);
         }
         self.settle(id, Ending::Other, now);

@@ -152,7 +152,7 @@ async fn receive(writer: &mut OwnedWriteHalf, socket: &UdpSocket) -> io::Result<
             Ok(received) => Datagram::Payload {
                 peer: received.source,
                 port: received.source_port,
-                data: hex::encode(received.payload),
+                data: hex::encode(&*received.payload),
                 source: (!received.destination.is_multicast()).then_some(received.destination),
             },
             Err(error) => Datagram::Error { error: error.to_string() },

@@ -127,7 +127,7 @@ fn a_broadcast_reaches_sockets_of_all_addresses_and_draws_no_error() {
     let socket = host.stack.udp_bind(None, Some(67)).expect("socket");
     let (ip, octets) = payload(Ipv4Addr::BROADCAST);
     host.packet(ip, &octets);
-    assert_eq!(host.stack.udp_recv(socket).expect("a datagram").payload, b"all");
+    assert_eq!(*host.stack.udp_recv(socket).expect("a datagram").payload, *b"all");
     // TCP to a broadcast address: silence (RFC 1122 s4.2.3.10).
     let syn = Ip4 { destination: Ipv4Addr::BROADCAST, ..header(6, 20) };
     assert_eq!(host.packet(syn, &[1; 20]), Vec::<String>::new());

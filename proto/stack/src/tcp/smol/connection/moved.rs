@@ -6,7 +6,7 @@ use moorline_ip::PacketBuf;
 use moorline_types::Instant;
 use smoltcp::iface::Interface;
 
-use super::super::super::{Flags, Outgoing, Segment, Seq};
+use super::super::super::{Flags, Outgoing, Segment, Seq, Spares};
 use super::{Connection, from_smoltcp, to_smoltcp};
 
 /// The first segment that was unacknowledged at a move. It goes again until the peer acknowledges octets of it.
@@ -27,7 +27,7 @@ impl Connection {
     pub(in super::super) fn handle_move(
         &mut self,
         interface: &mut Interface,
-        spare: &mut Option<PacketBuf>,
+        spares: &mut Spares,
         mss: u16,
         now: Instant,
     ) -> Option<Outgoing> {
@@ -36,7 +36,7 @@ impl Connection {
         let known = self.repeat.take().filter(|repeat| repeat.unacknowledged == unacknowledged);
         let first = match known {
             Some(repeat) => repeat.first,
-            None => self.send_again(interface, spare, mss, now)?,
+            None => self.send_again(interface, spares, mss, now)?,
         };
         let (again, at) = (first.clone(), Some(now + FIRST_WAIT));
         self.repeat = Some(Repeat { first: again, unacknowledged, at, wait: FIRST_WAIT });
@@ -68,7 +68,7 @@ impl Connection {
     fn send_again(
         &mut self,
         interface: &mut Interface,
-        spare: &mut Option<PacketBuf>,
+        spares: &mut Spares,
         mss: u16,
         now: Instant,
     ) -> Option<Outgoing> {
@@ -84,12 +84,12 @@ impl Connection {
         for _ in 0..4 {
             self.ingest(interface, &mut self.segment_of_peer(), now);
         }
-        let first = self.poll(interface, spare, mss, now);
+        let first = self.poll(interface, spares, mss, now);
         let expiry = interface.poll_at(to_smoltcp(now), &self.sockets).map(from_smoltcp);
         if let Some(expiry) =
             expiry.filter(|at| first.is_some() && at.since(now) <= BACKED_OFF_ONCE)
         {
-            let _copy = self.poll(interface, spare, mss, expiry.max(now));
+            let _copy = self.poll(interface, spares, mss, expiry.max(now));
         }
         first
     }
