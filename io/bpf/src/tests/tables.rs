@@ -437,7 +437,7 @@ fn traffic_of_an_address_that_becomes_ours_triggers() {
     }
     let harness = harness();
     harness.plane.unset_local(address(LOCAL)).unwrap();
-    let sent = packet(LOCAL, PEER, 4000);
+    let sent = packet(LOCAL, PEER, 2100);
     for _ in 0..4 {
         harness.run("uplink_egress", &sent, 0);
     }
