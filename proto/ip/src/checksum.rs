@@ -29,8 +29,8 @@ pub fn upper_layer_checksum(
 /// Sum of the octets as words of the processor. RFC 1071 s2 (B): the order of octets in a word does not matter to a one's
 /// complement sum, if the result is swapped; s2 (C): nor does the length of the words. A last word is padded with zeros.
 ///
-/// Two words of 32 bits are added at once: `whole` is the sum of the pairs without its carries, and `high` is the sum of their high words. What
-/// `high` leaves of `whole` is the sum of the low words: it is less than 2^64 below 2^34 octets. So a pair takes a load and three operations of
+/// Two words of 32 bits are added at once: `whole` is the sum of the pairs without its carries, and `high` is the sum of their high words. The
+/// difference of `whole` and the shifted `high` is the sum of the low words: that sum is less than 2^64 below 2^34 octets. So a pair takes a load and three operations of
 /// a vector, and no word has to be spread to 64 bits.
 fn sum(octets: &[u8]) -> u64 {
     let (pairs, rest) = octets.as_chunks::<8>();

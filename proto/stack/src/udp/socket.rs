@@ -57,7 +57,6 @@ impl Socket {
         if self.queued + octets > self.limit {
             return Err(Drop::SocketFull);
         }
-        self.queued += octets;
         let payload = if is_taken {
             core::mem::take(datagram.packet)
         } else {
@@ -73,9 +72,13 @@ impl Socket {
             hop_limit: header.hop_limit,
             traffic_class: header.traffic_class,
         });
-        if is_taken && let Some(received) = self.queue.back_mut() {
-            received.payload.truncate(end);
-            received.payload.strip(start);
+        if let Some(received) = self.queue.back_mut() {
+            // The memory of a copy may be larger than the payload.
+            self.queued += octets_of(received);
+            if is_taken {
+                received.payload.truncate(end);
+                received.payload.strip(start);
+            }
         }
         Ok(())
     }
